@@ -51,7 +51,7 @@ protocol: .venv/test ## Explore the lease protocol with more of everything (minu
 	$(BIN)/python -m tests.protocol --large
 
 .PHONY: test-proxy
-test-proxy: .venv/test ## Test with HAProxy, PgBouncer and curl, which must be installed
+test-proxy: .venv/test ## Test with HAProxy, nginx, PgBouncer and curl, which must be installed
 	$(BIN)/pytest tests/proxy
 
 .PHONY: test-deploy
@@ -86,6 +86,10 @@ test-engines: .venv/test ## Test with PgBouncer, HAProxy, Redis, Sentinel and Pa
 test-upgrade: .venv/test ## Upgrade a farm at work to a made-up next release; part of make test-all (a minute)
 	$(BIN)/pytest -n 0 -m thorough tests/upgrade
 
+.PHONY: test-vina
+test-vina: .venv/test ## Dock many ligands by one start of AutoDock Vina, which must be installed
+	$(BIN)/pytest tests/vina
+
 .PHONY: test-containers
 test-containers: .venv/test ## Test with real containers of podman, which must be installed
 	$(BIN)/pytest tests/containers
@@ -106,6 +110,7 @@ docs: .venv/docs ## Build the manual as a site in build/site, and check its link
 	rm -rf build/docs build/site
 	mkdir -p build/docs
 	cp --parents -t build/docs $$(git ls-files '*.md' LICENSE deploy docs examples)
+	$(BIN)/python -m tests.helpers.sql_page > build/docs/docs/sql.md
 	$(BIN)/zensical build --strict --clean
 
 SITE ?= build/releases
@@ -156,9 +161,8 @@ format: .venv/test ## Format the code
 	$(BIN)/ruff check --fix .
 
 .PHONY: schema
-schema: .venv/test ## Write sql/schema.txt, docs/sql.md, tables in docs and the recipe for conda anew from the code
+schema: .venv/test ## Write sql/schema.txt, tables in docs and the recipe for conda anew from the code
 	$(BIN)/python -m tests.helpers.schema > sql/schema.txt
-	$(BIN)/python -m tests.helpers.sql_page
 	$(BIN)/python -m tests.helpers.limits_page
 	$(BIN)/python -m tests.helpers.campaign_file_page
 	$(BIN)/python -m tests.helpers.flags_page

@@ -19,8 +19,9 @@ from benchmarks.stage import Bench
 from taskq.db import migrations
 from taskq.db.connections import Database
 from taskq.embedded import Server
+from taskq.model.columns import Column
 from taskq.model.errors import TaskqError, UsageError
-from taskq_cli.display.output import Column, write_records
+from taskq_cli.display.output import write_records
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.shared import shared_options
 

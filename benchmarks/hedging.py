@@ -189,7 +189,7 @@ FARMS: Final = {
     "Pareto, of the task": Farm(pareto, of_tasks=True),
     "Pareto, of the task, 5 % slow": Farm(pareto, of_tasks=True, slow=0.05),
 }
-#: Multiples of quantiles. sql/functions/slow_after.sql has twice the ninth decile.
+#: Multiples of quantiles. slow_after.sql has twice the ninth decile.
 POLICIES: Final = tuple(
     Policy(quantile, factor)
     for quantile, factor in ((0.5, 2), (0.5, 4), (0.9, 2), (0.95, 1), (0.95, 2), (0.99, 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from benchmarks.load import sessions
@@ -21,10 +22,16 @@ from taskq.campaign.filter_compiler import compiled
 from taskq.db.tokens import Kind, Tokens
 from taskq.files.blobs import DatabaseBlobs
 from taskq.planning.trial import CAMPAIGN
-from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import DONE, Hello, Report, Request
+from taskq_agent.transport import MAX_BLOB_BYTES
 
 PATH: Final = "/hostile"
 _BLOB_MIB: Final = 16
+#: Connections that read nothing of it, and connections with an upload that trickles.
+_READERS: Final = 200
+_TRICKLING: Final = 64
+_FIRST_CHARS: Final = 100_000
 RESULTS: Final = 50
 #: As many requests as a gateway lets a token have at a time.
 _AT_ONCE: Final = 4
@@ -50,6 +57,7 @@ def of_tokens(stage: Stage) -> Attacks:
         "states": ["done"],
         "parts": ["payload"],
         "payloads": False,
+        "tasks": None,
         "after": 0,
         "limit": 1_000,
     }
@@ -87,6 +95,22 @@ def of_tokens(stage: Stage) -> Attacks:
             (manager,) * 4,
         ),
         "sessions opened without end": (Attack(_hellos, 8, pause_s=0.01), (site,) * 8),
+        f"a blob of {_BLOB_MIB} MiB that is not read, on {_READERS}": (
+            Attack(_raw(partial(_blob, digest)), _READERS, pause_s=2.0, takes=False),
+            (manager,) * _READERS,
+        ),
+        f"uploads that trickle, on {_TRICKLING}": (
+            Attack(_raw(_trickle), _TRICKLING, pause_s=2.0, takes=False),
+            (reporters[0],) * _TRICKLING,
+        ),
+        "signing in to the pages without end": (
+            Attack(_raw(_sign_in), times=2, pause_s=0.01),
+            (manager,) * 2,
+        ),
+        "requests that hide others": (
+            Attack(_raw(_two_faced), times=4, pause_s=0.01),
+            (manager,) * 4,
+        ),
     }
 
 
@@ -142,6 +166,45 @@ def _heads(digest: str) -> Callable[[str, Sequence[Credentials]], Script]:
             yield [request] * len(own)
 
     return script
+
+
+def _raw(request: Callable[[str, str], str]) -> Callable[[str, Sequence[Credentials]], Script]:
+    """Return a script that sends the same again and again. request: makes it of host and token."""
+
+    def script(host: str, own: Sequence[Credentials]) -> Script:
+        requests = [request(host, one.token).encode() for one in own]
+        while True:
+            yield requests
+
+    return script
+
+
+def _blob(digest: str, host: str, token: str) -> str:
+    return (
+        f"GET /v1/blobs/{digest} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n\r\n"
+    )
+
+
+def _trickle(host: str, token: str) -> str:
+    """Begin an upload of 64 MiB; the rest never comes."""
+    return (
+        f"PUT /v1/blobs/{'0' * 64} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n"
+        f"content-length: {MAX_BLOB_BYTES}\r\n\r\n{'x' * _FIRST_CHARS}"
+    )
+
+
+def _sign_in(host: str, token: str) -> str:
+    form = f"token={token}"
+    return f"POST /sign-in HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(form)}\r\n\r\n{form}"
+
+
+def _two_faced(host: str, token: str) -> str:
+    """Hide a request in the body of another, for a parser that knows one coding only."""
+    hidden = f"GET /metrics HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n\r\n"
+    return (
+        f"POST /v1/beat HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n"
+        f"transfer-encoding: identity\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{hidden}"
+    )
 
 
 def _hellos(host: str, own: Sequence[Credentials]) -> Script:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from taskq.embedded.redis_server import locate_redis
+from taskq.embedded.redis_program import locate_redis
 from taskq.model.errors import Unavailable
 
 READY_S: Final = 10.0

@@ -14,12 +14,13 @@ class Scale:
     and the large history; few: the small backlog. prioritised: tasks whose priorities are changed.
     seeds: of a seeding; lives: tasks whose bytes are counted; counted, shapes: exchanges whose
     instructions are, and kinds of them. results: that are read. calls, cheap_calls, arrays: calls
-    of functions.
+    of functions. batches: tasks of a start, in the sizes that are compared.
     pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for each number of
     siblings.
     agents...: of gateways; exchange_every_s: of each of `agents_all`, and its heartbeats.
     healthy_...: agents with a hostile client, and their exchanges a second; hostile: kinds of such
     clients.
+    young: campaigns that have just begun.
     pool_s: how long a task stays leased ahead that no agent names. input_...: agents on nodes that
     fetch an input of this many bytes.
     """
@@ -37,6 +38,7 @@ class Scale:
     calls: int = 2_000
     cheap_calls: int = 200_000
     arrays: int = 20
+    batches: tuple[int, ...] = (1, 10, 500, 10_000)
     connections: int = 256
     campaigns: int = 1_000
     held_s: float = 60.0
@@ -47,12 +49,13 @@ class Scale:
     agents_few: int = 64
     healthy_agents: int = 256
     healthy_a_second: float = 3_000.0
-    hostile: int = 9
+    hostile: int = 12
     agents_all: int = 20_000
     agents_arriving: int = 10_000
     agents_far: int = 1_000
     agents_far_database: int = 2_000
     exchange_every_s: float = 30.0
+    young: int = 20
     pool_s: float = 120.0
     input_agents: int = 100
     input_nodes: int = 10
@@ -73,6 +76,7 @@ SHORT: Final = Scale(
     calls=100,
     cheap_calls=500,
     arrays=2,
+    batches=(1, 20),
     connections=4,
     campaigns=8,
     held_s=1.2,
@@ -89,6 +93,7 @@ SHORT: Final = Scale(
     agents_far=16,
     agents_far_database=16,
     exchange_every_s=1.0,
+    young=1,
     pool_s=8.0,
     input_agents=8,
     input_nodes=2,

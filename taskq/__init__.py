@@ -60,7 +60,7 @@ if TYPE_CHECKING:  # tasks and commands need few of them: `__getattr__` imports 
     from taskq.compute.local_agents import LocalAgents
     from taskq.compute.outcomes import Outcome
     from taskq.compute.run import Run
-    from taskq.compute.unpickling import Trust
+    from taskq.compute.trust import Trust
     from taskq.files.live_output import OutputPart
     from taskq.ingest.seeding import SeedCount
     from taskq.ingest.sources import Source
@@ -75,8 +75,9 @@ if TYPE_CHECKING:  # tasks and commands need few of them: `__getattr__` imports 
         Status,
         TaskView,
     )
-    from taskq.results.cursor import Cursor, WithdrawnResult
+    from taskq.results.cursor import Cursor
     from taskq.results.feeder import Fed
+    from taskq.results.following import WithdrawnResult
     from taskq.results.ranking import Best
 
 __version__ = VERSION
@@ -163,7 +164,7 @@ _HOMES = {
     "Status": "model.views",
     "TaskFuture": "compute.futures",
     "TaskView": "model.views",
-    "WithdrawnResult": "results.cursor",
+    "WithdrawnResult": "results.following",
     "connect": "api.connecting",
     "connect_to_read": "api.connecting",
 }
@@ -224,7 +225,7 @@ def joblib(queue: Client, *, trust: Trust = (), **options: Any) -> AbstractConte
 
 
 def smiles(path: str | Path) -> Source:
-    """Return the molecules of a SMILES file, plain or gzip, as arguments for `Client.map`.
+    """Return the molecules of a SMILES file, plain or compressed, as arguments for `Client.map`.
 
     Each is `{"smiles": ..., "name": ...}`, without a name if it has none. The key of its task is
     its name, or its SMILES if it has no name.

@@ -24,6 +24,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
 from hypothesis.internal.conjecture import engine
 
+from taskq_agent import strays
 from tests.fixtures.servers import make_home, remove_home
 from tests.helpers.leftovers import Leftovers
 
@@ -43,6 +44,19 @@ pytest_plugins = [
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# An agent adopts orphans where it is all that its process does. One that a test runs within its own
+# process is not: gateways and servers of other tests are children of that process too.
+strays.adopt_orphans = lambda: None
+
+# What nohup, or a shell in the background, ignores would be ignored by all that a test starts.
+for ignored in (signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, signal.SIG_DFL)
+
+# libpq would obey them, in every test and every process that a test starts.
+for variable in [name for name in os.environ if name.startswith("PG")]:
+    del os.environ[variable]
+
 HOME = pytest.StashKey[Path]()
 LEFTOVERS = pytest.StashKey[Leftovers]()
 
@@ -59,7 +73,7 @@ engine.MAX_SHRINKING_SECONDS = 45
 
 #: Folders of tests that need programs which few have: run only where they are named.
 NAMED_ONLY = frozenset(
-    "containers deploy engines helm htcondor kubernetes pbs proxy slurm".split()  # noqa: SIM905
+    "containers deploy engines helm htcondor kubernetes pbs proxy slurm vina".split()  # noqa: SIM905
 )
 
 

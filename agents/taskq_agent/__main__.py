@@ -1,51 +1,14 @@
-"""The command `taskq-agent`: work for a queue behind gateways, or run a payload by hand."""
+"""The command `taskq-agent`."""
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-from typing import Optional, Sequence
 
-from taskq_agent import run_command, streams, try_command
-from taskq_agent.protocol import PROTOCOL
-from taskq_agent.release import release
+from taskq_agent.import_path import put_own_first
 
-_INTERRUPTED = 130
+put_own_first()
 
-
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run the command line; return the exit code."""
-    return streams.exit_code_of(
-        lambda: _run(arguments), lambda text: sys.stderr.write(f"taskq-agent: {text}\n")
-    )
-
-
-def _run(arguments: Optional[Sequence[str]]) -> int:
-    try:
-        options = _parser().parse_args(arguments)
-        code: int = options.action(options)
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except SystemExit as ended:  # argparse, after a help text or a wrong call
-        return ended.code if isinstance(ended.code, int) else os.EX_USAGE
-    return code
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="taskq-agent", description=__doc__)
-    actions = parser.add_subparsers(required=True, metavar="ACTION")
-    run_command.add_to(actions)
-    try_command.add_to(actions)
-    version = actions.add_parser("version", help="print the release and the protocol's number")
-    version.set_defaults(action=_version)
-    return parser
-
-
-def _version(_: argparse.Namespace) -> int:
-    sys.stdout.write(f"taskq-agent {release() or '(not installed)'}, protocol {PROTOCOL}\n")
-    return os.EX_OK
-
+from taskq_agent.main import main  # noqa: E402 - from here on modules are Python's own
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,8 +1,9 @@
 """Archives of a task's files (its checkpoint or its output): a folder as bytes, and back.
 
-An archive is a line that names its kind and its task, and an uncompressed tar file. The tar file
-holds nothing that could differ between equal files, so an attempt that has changed nothing makes
-the same archive. Only folders and regular files count; names that begin with a dot are left out.
+An archive is a line that names its kind and its task, and an uncompressed tar file (see `tar`). The
+tar file holds nothing that could differ between equal files, so an attempt that has changed nothing
+makes the same archive. Only folders and regular files count; names that begin with a dot are left
+out.
 
 An archive may come from any agent that has had the task. Restoring it writes only folders and
 regular files, all of them new and below the given folder.
@@ -14,17 +15,17 @@ parent, see `scratch`.
 from __future__ import annotations
 
 import errno
-import io
 import os
 import stat
-import tarfile
 from contextlib import ExitStack, suppress
-from pathlib import PurePosixPath
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from itertools import islice
+from typing import Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from taskq_agent import tar
 from taskq_agent.scratch import READ_SAFELY, opened, opened_below
 
 MAX_ENTRIES = 1_000
+MOST_NAMES = 100_000  # also of links and hidden files, which do not count as entries
 
 #: Kinds of archives.
 CHECKPOINT = "checkpoint"
@@ -95,30 +96,25 @@ def packed(folder: str, head: bytes, most: int) -> Optional[bytes]:
     should rename finished files. Raise `ArchiveRefused` if it is larger than `most` bytes, has too
     many files, or cannot be read.
     """
-    out = io.BytesIO()
-    out.write(head)
+    out = bytearray(head)
     files = 0
     try:
-        with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            for name, status, inside in _entries(folder):
-                member = tarfile.TarInfo(name)
-                member.mode = status.st_mode & 0o700
-                if stat.S_ISDIR(status.st_mode):
-                    member.type = tarfile.DIRTYPE
-                    archive.addfile(member)
+        for name, status, inside in _entries(folder):
+            data = None
+            if not stat.S_ISDIR(status.st_mode):
+                data = _content(inside, name.rpartition("/")[2], most - len(out))
+                if data is None:
                     continue
-                data = _content(inside, name.rpartition("/")[2], most - out.tell())
-                if data is not None:
-                    files += 1
-                    member.size = len(data)
-                    archive.addfile(member, io.BytesIO(data))
-    except (OSError, ValueError, tarfile.TarError) as error:
+                files += 1
+            out += tar.blocks(name, data, executable=bool(status.st_mode & 0o100))
+    except (OSError, ValueError) as error:
         raise _unreadable(error) from error
     if not files:
         return None
-    if out.tell() > most:
+    out += tar.END
+    if len(out) > most:
         raise ArchiveTooLarge(f"it is larger than the {most} bytes that the campaign keeps")
-    return out.getvalue()
+    return bytes(out)
 
 
 def restore(data: bytes, folder: str, head: bytes, most: int) -> None:
@@ -140,40 +136,39 @@ def restore(data: bytes, folder: str, head: bytes, most: int) -> None:
 def members(data: bytes, head: bytes, most: int) -> Iterator[Member]:
     """Yield the files and folders of an archive, folders before their content.
 
-    Raise `ArchiveRefused` if it lacks this heading, exceeds `most` bytes, or holds anything but
-    files and folders, or a name that leads elsewhere.
+    Raise `ArchiveRefused` if it lacks this heading, exceeds `most` bytes or the limits of archives,
+    is no tar file as `packed` writes it, or holds a name that leads elsewhere, a name twice, or a
+    file in place of a folder.
     """
     if not data.startswith(head):
         raise ArchiveRefused("it belongs to another task")
-    left, seen = most, 0
-    try:
-        with tarfile.open(fileobj=io.BytesIO(data[len(head) :]), mode="r:") as archive:
-            for member in archive:
-                seen += 1
-                left -= max(0, member.size)
-                yield _member(archive, member, fits=seen <= MAX_ENTRIES and left >= 0)
-    except (ArchiveRefused, GeneratorExit):
-        raise
-    except Exception as error:  # tarfile raises anything at damaged headers
-        raise ArchiveRefused(f"it is damaged: {error!r:.200}") from error
-
-
-def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, *, fits: bool) -> Member:
-    if not fits:
+    if len(data) > most:
         raise ArchiveRefused("it exceeds the limits of archives")
-    parts = PurePosixPath(member.name).parts
-    if (
-        not parts
-        or len(parts) > _MAX_DEPTH
-        or any(part in ("/", "//", "..") or "\0" in part for part in parts)
-    ):
-        raise ArchiveRefused(f"it holds the name {member.name!r:.100}")
-    if member.isdir():
-        return Member(parts, None, executable=True)
-    content = archive.extractfile(member) if member.isreg() and not member.issparse() else None
-    if content is None:
-        raise ArchiveRefused(f"{member.name!r:.100} is neither a file nor a folder")
-    return Member(parts, content.read(), executable=bool(member.mode & 0o100))
+    files: Set[Tuple[str, ...]] = set()
+    folders: Set[Tuple[str, ...]] = set()
+    try:
+        for number, entry in enumerate(tar.entries(memoryview(data)[len(head) :])):
+            if number >= MAX_ENTRIES:
+                raise ArchiveRefused("it exceeds the limits of archives")
+            parts, is_file = _parts(entry), entry.content is not None
+            above = [parts[:depth] for depth in range(1, len(parts))]
+            if parts in files or (is_file and parts in folders) or not files.isdisjoint(above):
+                raise ArchiveRefused(f"it holds the name {entry.name!r:.100} twice")
+            folders.update(above)
+            (files if is_file else folders).add(parts)
+            content = None if entry.content is None else bytes(entry.content)
+            yield Member(parts, content, entry.executable)
+    except ValueError as error:
+        raise ArchiveRefused(f"it is damaged: {error}") from error
+
+
+def _parts(entry: tar.TarEntry) -> Tuple[str, ...]:
+    """Return the parts of a name that stays below the folder; else raise `ArchiveRefused`."""
+    name = entry.name[:-1] if entry.content is None and entry.name[-1:] == "/" else entry.name
+    parts = tuple(name.split("/"))
+    if len(parts) > _MAX_DEPTH or "\0" in name or not {"", ".", ".."}.isdisjoint(parts):
+        raise ArchiveRefused(f"it holds the name {entry.name!r:.100}")
+    return parts
 
 
 def _restore_one(member: Member, top: int) -> None:
@@ -221,16 +216,18 @@ def _entries_in(top: int, name: str) -> Iterator[Tuple[str, os.stat_result, int]
                 return
             raise
         with os.scandir(fd) as scanned:
-            entries = sorted(scanned, key=lambda one: one.name)
-        for entry in entries:
-            if entry.name.startswith("."):
+            names = [entry.name for entry in islice(scanned, MOST_NAMES + 1)]
+        if len(names) > MOST_NAMES:
+            raise ArchiveRefused(f"it has a folder with more than {MOST_NAMES} names")
+        for entry in sorted(names):
+            if entry.startswith("."):
                 continue
             try:
-                status = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
+                status = os.stat(entry, dir_fd=fd, follow_symlinks=False)
             except FileNotFoundError:
                 continue
             if stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode):
-                yield entry.name, status, fd
+                yield entry, status, fd
 
 
 def _content(inside: int, name: str, most: int) -> Optional[bytes]:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
 
 from taskq_agent.http.gateways import parsed
+from taskq_agent.paths import exists, is_dir, is_file
 from taskq_agent.streams import argument
-from taskq_agent.text import is_unicode, size_in_bytes, time_s
+from taskq_agent.text import is_unicode
+from taskq_agent.units import size_in_bytes, time_s
 
 
 def text(word: str) -> str:
@@ -38,6 +40,27 @@ def json_object(word: str) -> Dict[str, Any]:
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"{word}: not a JSON object")
     return value
+
+
+def json_objects(word: str) -> List[Dict[str, Any]]:
+    """Return the JSON objects in the lines of a file; empty lines do not count."""
+    try:
+        lines = Path(word).read_bytes().splitlines()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{word}: {error.strerror}") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            text = f"{word}, line {number}: not JSON: {error}"
+            raise argparse.ArgumentTypeError(text) from None
+        if not isinstance(value, dict):
+            raise argparse.ArgumentTypeError(f"{word}, line {number}: not a JSON object")
+        found.append(value)
+    return found
 
 
 def campaign_file(word: str) -> Dict[str, Any]:
@@ -66,7 +89,7 @@ def named_file(word: str) -> Tuple[str, Path]:
     """Return name and path of `NAME=FILE`; without `NAME=`, the name is the file's."""
     name, equals, path = word.partition("=")
     file = Path(path if equals else word)
-    if not file.is_file():
+    if not is_file(file):
         raise argparse.ArgumentTypeError(f"{file}: no such file")
     return text(name if equals else file.name), file
 
@@ -114,14 +137,14 @@ def folder(word: str) -> Path:
     Absolute, since children are started in other folders.
     """
     path = Path(word).absolute()
-    if path.exists() and not path.is_dir():
+    if exists(path) and not is_dir(path):
         raise argparse.ArgumentTypeError(f"{word}: not a folder")
     return path
 
 
 def existing_folder(word: str) -> Path:
     """Return the absolute path of an existing folder."""
-    if not Path(word).is_dir():
+    if not is_dir(Path(word)):
         raise argparse.ArgumentTypeError(f"{word}: no such folder")
     return Path(word).absolute()
 

@@ -61,7 +61,7 @@ def decoded(stored: Any) -> Any:
     data = memoryview(bytes_of(memory))
     if data.readonly or not _takes_any_bytes(dtype):
         data = memoryview(bytearray(data))
-    if not all(type(one) is int and one >= 0 for one in shape):
+    if not all(type(length) is int and length >= 0 for length in shape):
         raise ValueError(f"no shape of an array: {shape!r:.80}")
     if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != data.nbytes:
         raise ValueError(f"{data.nbytes} bytes are not an array of {dtype!r:.80} and {shape!r:.80}")

@@ -1,39 +1,23 @@
-"""Backoff of an agent: between retries, from campaigns, and while tasks fail on its host.
+"""Backoff of an agent: between retries, and from campaigns that it cannot run.
 
 `CampaignBackoff`: a campaign whose program is missing, or whose `prepare` fails, says nothing about
 other campaigns: the agent goes on with those. It returns to the refused campaign after a pause that
 doubles each time, and then tries one task only. A task that runs, however it ends, removes the
 campaign from the backoff. A change of the campaign raises its revision and may be the repair, so
 the pause applies to the old revision only.
-
-`Throttle`: a host with a full disk or a broken library is a black hole: it fails tasks faster than
-all other hosts complete them, and so gets most of them. After some fast failures in a row the agent
-makes one attempt at a time, and waits longer after each further fast failure.
-
-The queue compares hosts, so it knows whether the host is to blame (see `Throttle.outcomes`). If it
-knows of the row and suspects nothing, since all hosts fail alike or there is no other host, the
-campaign is to blame: the agent goes on, and failures of this campaign do not throttle it any more.
-If the queue suspects the host, the agent is throttled however long its attempts take.
-
-Failures that payload code reports itself, by raising an exception or answering with an error, do
-not count: a program was found, started and could look at its task.
-
-Near its end a campaign has only tasks left that fail wherever they run, and a healthy host fails
-them in a row as well. So only first attempts make the pause longer and are compared.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
 from dataclasses import dataclass
-from typing import Callable, Collection, Deque, Dict, Optional, Set, Tuple
+from typing import Callable, Collection, Dict, Optional, Tuple
 
-from taskq_agent.protocol import DONE, FAILED, MAX_WITHOUT, CampaignOutcomes, Report, Trouble
+from taskq_agent.protocol import MAX_WITHOUT
 
 #: The longest pause, as a multiple of the first one.
 _MOST_GROWTH = 60.0
-_JITTER = 0.25
+JITTER = 0.25
 _MOST_KEPT = 1_000
 
 
@@ -75,8 +59,8 @@ class CampaignBackoff:
         else:
             pause_s = min(2 * known.pause_s, _MOST_GROWTH * self._first_s)
         if known is None and len(self._refused) >= _MOST_KEPT:
-            del self._refused[min(self._refused, key=lambda one: self._refused[one].until)]
-        drawn_s = pause_s * (1 - _JITTER + 2 * _JITTER * self._uniform())
+            del self._refused[min(self._refused, key=lambda other: self._refused[other].until)]
+        drawn_s = pause_s * (1 - JITTER + 2 * JITTER * self._uniform())
         self._refused[campaign] = _Refused(revision, now, now + drawn_s, pause_s)
         return drawn_s
 
@@ -139,115 +123,3 @@ class Backoff:
         """Return the next waiting time in seconds."""
         self._ceiling_s = min(self._last_s, 2 * self._ceiling_s)
         return self._first_s + self._uniform() * (self._ceiling_s - self._first_s)
-
-
-#: Fast failures in a row after which the agent is throttled.
-FAILURES = 8
-#: A failure after fewer seconds than this is a fast one.
-FAST_S = 10.0
-#: Seconds within which the queue compares hosts again, once it knows of a row.
-COMPARED_S = 10.0
-#: The newest first attempts, which are compared; older ones are forgotten.
-COMPARED_ATTEMPTS = 32
-_FIRST_PAUSE_S = 5.0
-_LAST_PAUSE_S = 600.0
-
-
-class Throttle:
-    """Counts failures over all slots of an agent.
-
-    Only transient failures count. If the handler reports that no attempt can help, it has examined
-    the task and found it bad, which says nothing about the host. An attempt that was handed back
-    does not count either. A success ends a row of fast failures, and so do a slow failure and
-    answers of the queue. A suspicion by the queue lasts until the queue withdraws it.
-
-    try_at: no attempt before; -inf if not throttled. suspect: why the queue suspects the host;
-    empty if it does not.
-    """
-
-    def __init__(self, uniform: Callable[[], float]) -> None:
-        self.try_at = -math.inf
-        self.suspect = ""
-        self._uniform = uniform
-        self._failures = 0
-        self._error_class: Optional[str] = None
-        # Campaigns whose failures are in the row, and campaigns that seem to fail on all hosts.
-        self._campaigns: Set[int] = set()
-        self._blamed: Set[int] = set()
-        self._known_at = math.inf  # when the queue first knew of the row
-        self._pause_s = _FIRST_PAUSE_S
-        # The campaign of each of the last first attempts, and whether the attempt failed.
-        self._first_attempts: Deque[Tuple[int, bool]] = deque(maxlen=COMPARED_ATTEMPTS)
-
-    @property
-    def active(self) -> bool:
-        """Whether one attempt is made at a time."""
-        return self._failures >= FAILURES or bool(self.suspect)
-
-    def trouble(self, now: float) -> Optional[Trouble]:
-        """Return the state for heartbeats; None if the agent is not throttled."""
-        if not self.active:
-            return None
-        try_in_s = round(max(0.0, self.try_at - now), 3)
-        return Trouble(self._failures, self._error_class or "", try_in_s)
-
-    def outcomes(self) -> Tuple[CampaignOutcomes, ...]:
-        """Return how the last first attempts ended, by campaign."""
-        counts = Counter(self._first_attempts)
-        campaigns = sorted({campaign for campaign, _ in counts})
-        return tuple(
-            CampaignOutcomes(campaign, counts[campaign, False], counts[campaign, True])
-            for campaign in campaigns
-        )
-
-    def set_suspect(self, why: str, now: float, *, reported: bool = False) -> bool:
-        """Note why the queue suspects the host, empty if not; return whether a row is over.
-
-        reported: whether the answered heartbeat reported the row.
-        """
-        if self.suspect and not why:
-            self._reset()
-        self.suspect = why
-        if why:
-            self._blamed.clear()
-        if why or not (reported and self.active):
-            return False
-        self._known_at = min(self._known_at, now)
-        if now < self._known_at + COMPARED_S:
-            return False
-        self._blamed |= self._campaigns
-        self._reset()
-        return True
-
-    def ended(self, report: Report, attempt: int, begun: float, now: float) -> bool:
-        """Count the end of an attempt begun at `begun`; return whether the throttle engages now.
-
-        attempt: its number within its task. Attempts that were running when the last pause began do
-        not make it longer.
-        """
-        transient = report.outcome == FAILED and report.retry
-        if attempt == 1 and (transient or report.outcome == DONE):
-            self._first_attempts.append((report.campaign, transient))
-        fast = now - begun < FAST_S or bool(self.suspect)
-        if report.outcome == DONE or (report.outcome == FAILED and not fast):
-            self._reset()
-            return False
-        if not transient or (report.campaign in self._blamed and not self.suspect):
-            return False
-        self._failures += 1
-        self._campaigns.add(report.campaign)
-        self._error_class = report.error_class
-        if not self.active or begun < self.try_at:
-            return False
-        first = self._failures == FAILURES and not self.suspect
-        self.try_at = now + self._pause_s * (1 - _JITTER + 2 * _JITTER * self._uniform())
-        if attempt == 1:
-            self._pause_s = min(_LAST_PAUSE_S, 2 * self._pause_s)
-        return first
-
-    def _reset(self) -> None:
-        self.try_at = -math.inf
-        self._known_at = math.inf
-        self._failures = 0
-        self._campaigns.clear()
-        self._pause_s = _FIRST_PAUSE_S

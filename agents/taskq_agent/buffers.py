@@ -12,12 +12,12 @@ them as its out-of-band buffers. Parts that were read are views of the blob.
 from __future__ import annotations
 
 import io
-import json
 import pickle
 import struct
 from typing import Any, Callable, Dict, List, Optional, Sequence, Type, Union
 
 from taskq_agent.arrays import base64_of
+from taskq_agent.json_limits import loads
 
 MAGIC = b"\x93taskq parts 1\r\n"
 #: Shorter buffers are not worth a part.
@@ -127,7 +127,7 @@ def json_of(data: Union[bytes, bytearray], of_part: Callable[[memoryview], Any] 
     Packed JSON must refer to each part once. of_part: makes what takes the place of the reference.
     """
     if not is_packed(data):
-        return json.loads(data)
+        return loads(data)
     parts: List[Optional[memoryview]] = [*unpacked(data)]
     text, parts[0] = parts[0], None
 
@@ -141,7 +141,7 @@ def json_of(data: Union[bytes, bytearray], of_part: Callable[[memoryview], Any] 
         parts[number] = None
         return of_part(part)
 
-    value = json.loads(bytes(text or b""), object_hook=resolved)
+    value = loads(bytes(text or b""), resolved)
     if any(part is not None for part in parts):
         raise ValueError("nothing refers to some of the parts")
     return value

@@ -23,6 +23,8 @@ from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 from typing import Optional
 
+from taskq_agent.paths import exists
+
 _FOLDER = "__pycache__"
 _BY_HASH = (0b01).to_bytes(4, "little")  # PEP 552: compared with the source only if Python is asked
 
@@ -51,7 +53,7 @@ def _copy(source: Path) -> Optional[Path]:
         return None  # others may write there
     content = source.read_bytes()
     copy = folder / f"{source.stem}-{hashlib.sha256(content).hexdigest()[:16]}.{tag}.pyz"
-    if not copy.exists():
+    if not exists(copy):
         if sys.dont_write_bytecode:
             return None
         _write(copy, content)

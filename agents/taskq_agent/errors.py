@@ -7,7 +7,8 @@ HandlerError          raised by payload code to say how an attempt ended
 └── NodeBroken          not on this node: hand the task back, leave the campaign to other nodes
 TransportError        raised by a transport
 ├── TransportFailed     no answer: repeat the same request later
-│   └── AnswerUnreadable  an answer that the agent cannot read: repeat the request once
+│   ├── AnswerUnreadable  an answer that the agent cannot read: repeat the request once
+│   └── LostOnTheWay    something else answered, or nothing did: another content may come through
 ├── SessionLost         the session is no longer valid: open another
 └── Refused             the request can never be served: shut down; for reports see `delivery`
 """
@@ -54,6 +55,14 @@ class TransportFailed(TransportError):
 
 class AnswerUnreadable(TransportFailed):
     """The agent cannot read the answer, such as a payload: a repetition may hold the same."""
+
+
+class LostOnTheWay(TransportFailed):
+    """What came back, if anything, is not from the queue: a fault of the way decides nothing.
+
+    A proxy, a filter or a portal on the way may treat other requests in another way, or this one
+    later.
+    """
 
 
 class SessionLost(TransportError):

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Container, FrozenSet, Optional, Sequence, Tuple
+from typing import Callable, Container, FrozenSet, List, Optional, Sequence, Tuple
 
 from taskq_agent.core.events import (
     AgentFailed,
@@ -19,15 +19,11 @@ from taskq_agent.core.events import (
     Event,
     HeartbeatAnswered,
     HeartbeatFailed,
+    OthersStopOrdered,
     StopOrdered,
 )
-from taskq_agent.errors import Refused, SessionLost, TransportError, TransportFailed
+from taskq_agent.errors import LostOnTheWay, Refused, SessionLost, TransportError, TransportFailed
 from taskq_agent.protocol import (
-    CLOCK_OFF,
-    DISK_FULL,
-    EXCHANGES_FAIL,
-    SPOOL_UNUSABLE,
-    TRANSFERS_FAIL,
     Answer,
     Heartbeat,
     Held,
@@ -44,6 +40,14 @@ from taskq_agent.task_messages import (
 )
 from taskq_agent.threads import CHECK_S, Slot, Watchdog
 from taskq_agent.transport import Transport
+from taskq_agent.warning_words import (
+    CLOCK_OFF,
+    DISK_FULL,
+    EXCHANGES_FAIL,
+    SPOOL_UNUSABLE,
+    TRANSFERS_FAIL,
+)
+from taskq_agent.wire import fitted
 
 _PATIENCE_S = 0.5
 #: Heartbeats with more held attempts than this are large enough without updates.
@@ -58,6 +62,13 @@ _CLOCK_OFF_S = 60.0
 #: single one that waits for tasks may be ended early.
 _LEAST_FAILED = 3
 _FAILING_S = 20.0
+
+log = logging.getLogger(__name__)
+
+_LONGEST_RETRY_S = 5.0
+_FOLLOWED_S = 2.0
+#: Seconds between heartbeats while they say which tasks have begun.
+_BEGUN_S = 5.0
 
 
 class Warnings:
@@ -78,6 +89,7 @@ class Warnings:
         self._heard: Tuple[str, ...] = ()
         self._failed = 0
         self._failing_since = 0.0
+        self._failure = ""
 
     def note(self, event: Event) -> None:
         """Note whether an exchange was answered."""
@@ -87,6 +99,7 @@ class Warnings:
             if not self._failed:
                 self._failing_since = time.monotonic()
             self._failed += 1
+            self._failure = str(event.error)
 
     def opened(self, welcome: Welcome) -> None:
         """Begin a session; compare the queue's clock with the monotonic one, which nobody sets."""
@@ -122,13 +135,28 @@ class Warnings:
             off_s = time.time() - time.monotonic() - self._queue_ahead_s
             if abs(off_s) > _CLOCK_OFF_S:
                 found.append(CLOCK_OFF)
-        long_ago = time.monotonic() - _FAILING_S
-        if self._failed >= _LEAST_FAILED and self._failing_since < long_ago:
+        if self._exchanges_fail():
             found.append(EXCHANGES_FAIL)
-        since = [slot.runner.transfer_fails_since for slot in self._slots]
-        if any(one is not None and one < long_ago for one in since):
+        if self._failing_transfers():
             found.append(TRANSFERS_FAIL)
         return tuple(found)
+
+    def cause(self) -> str:
+        """Return what came in place of an answer, if exchanges or transfers fail."""
+        if self._exchanges_fail():
+            return self._failure
+        return next(iter(self._failing_transfers()), "")
+
+    def _exchanges_fail(self) -> bool:
+        long_ago = time.monotonic() - _FAILING_S
+        return self._failed >= _LEAST_FAILED and self._failing_since < long_ago
+
+    def _failing_transfers(self) -> List[str]:
+        long_ago = time.monotonic() - _FAILING_S
+        failing = [slot.runner.transfer_failure for slot in self._slots]
+        return [
+            failure.why for failure in failing if failure is not None and failure.since < long_ago
+        ]
 
 
 class UpdateCollector:
@@ -178,17 +206,22 @@ class UpdateCollector:
         try:
             self._look()
             found = (slot.runner.update(followed) for slot in self._slots)
-            return tuple(one for one in found if one is not None)
+            return tuple(update for update in found if update is not None)
         except Exception:
             log.exception("the updates of attempts cannot be collected")
             return ()
 
 
-def with_warnings(heartbeat: Optional[Heartbeat], words: Tuple[str, ...]) -> Optional[Heartbeat]:
-    """Return a heartbeat with warnings."""
-    if heartbeat is None or not words:
+def with_warnings(
+    heartbeat: Optional[Heartbeat], words: Tuple[str, ...], cause: str = ""
+) -> Optional[Heartbeat]:
+    """Return a heartbeat with further warnings, and their cause unless it has one."""
+    if heartbeat is None or not (words or heartbeat.trouble):
         return heartbeat
-    return replace(heartbeat, trouble=replace(heartbeat.trouble or Trouble(), warnings=words))
+    known = heartbeat.trouble or Trouble()
+    warnings = (*known.warnings, *words)
+    trouble = replace(known, warnings=warnings, cause=known.cause or (cause if words else ""))
+    return replace(heartbeat, trouble=fitted(trouble))
 
 
 def with_updates(heartbeat: Optional[Heartbeat], found: Sequence[Update]) -> Optional[Heartbeat]:
@@ -196,17 +229,25 @@ def with_updates(heartbeat: Optional[Heartbeat], found: Sequence[Update]) -> Opt
     if heartbeat is None or len(heartbeat.held) > _MOST_HELD:
         return heartbeat
     held = frozenset(heartbeat.held)
-    updates = sorted((one for one in found if one.held in held), key=lambda one: one.output is None)
+    updates = sorted(
+        (update for update in found if update.held in held),
+        key=lambda update: update.output is None,
+    )
     if not updates:
         return heartbeat
-    silent = [replace(one, output=None, written=0) for one in updates[MAX_OUTPUTS:MAX_UPDATES]]
+    silent = [
+        replace(update, output=None, written=0) for update in updates[MAX_OUTPUTS:MAX_UPDATES]
+    ]
     return UpdatingHeartbeat(**vars(heartbeat), updates=(*updates[:MAX_OUTPUTS], *silent))
 
 
-log = logging.getLogger(__name__)
-
-_LONGEST_RETRY_S = 5.0
-_FOLLOWED_S = 2.0
+def without_texts(heartbeat: Heartbeat) -> Heartbeat:
+    """Return a heartbeat without anything that payloads or programs have written."""
+    fields = {name: value for name, value in vars(heartbeat).items() if name != "updates"}
+    trouble = heartbeat.trouble
+    if trouble is not None:
+        fields["trouble"] = replace(trouble, error_class="", cause="")
+    return Heartbeat(**fields)
 
 
 class HeartbeatThread:
@@ -217,7 +258,10 @@ class HeartbeatThread:
     least every `CHECK_S` seconds while no heartbeat is in flight. heard: takes each answered
     heartbeat.
 
-    While somebody follows an attempt, heartbeats come every two seconds.
+    While somebody follows an attempt, heartbeats come every two seconds; while programs say which
+    of many tasks have begun, every five. One that was lost on the
+    way is followed by one without texts: a filter may dislike what an attempt has printed, and the
+    session must not expire for that.
     """
 
     task = "a heartbeat"
@@ -241,9 +285,9 @@ class HeartbeatThread:
         self._changed = threading.Condition()
         self._heartbeat_s = 0.0
         self._due = math.inf
-        self._failing = False
+        self._failing = self._lost = False
         self._followed: FrozenSet[Held] = frozenset()
-        self._stopped = False
+        self._stopped = self._leaving = False
         self._thread = threading.Thread(target=self._run, name="taskq-heartbeat", daemon=True)
         self._thread.start()
 
@@ -253,6 +297,11 @@ class HeartbeatThread:
             self._heartbeat_s = welcome.heartbeat_s
             self._due = time.monotonic()
             self._changed.notify()
+
+    def leave(self) -> None:
+        """Send no more heartbeats; the session ends, so how one in flight ends does not matter."""
+        with self._changed:
+            self._leaving, self._due = True, math.inf
 
     def is_hung(self, now: float) -> bool:
         """Return whether the thread has made no progress for too long; see `Watchdog`."""
@@ -291,35 +340,50 @@ class HeartbeatThread:
         if heartbeat is None:
             self._schedule(begun + heartbeat_s)
             return
+        if self._lost:
+            heartbeat = without_texts(heartbeat)
         try:
             answer = self._transport.heartbeat(heartbeat)
-        except (SessionLost, Refused) as error:
-            self._post(HeartbeatFailed(heartbeat.session, error))
-            return
         except TransportError as error:
+            if self._leaving:
+                log.debug("a heartbeat failed while the session ended: %s", error)
+                return
+            if isinstance(error, (SessionLost, Refused)):
+                self._post(HeartbeatFailed(heartbeat.session, error))
+                return
             log.log(
                 logging.DEBUG if self._failing else logging.WARNING, "a heartbeat failed: %s", error
             )
-            self._failing = True
+            self._failing, self._lost = True, isinstance(error, LostOnTheWay)
             retry_s = min(heartbeat_s / 4, _LONGEST_RETRY_S) * _spread(0.5)
             if isinstance(error, TransportFailed) and error.retry_after_s is not None:
                 retry_s += min(error.retry_after_s, heartbeat_s)  # the session must not expire
             self._schedule(time.monotonic() + retry_s)
             return
-        self._failing = False
+        self._failing = self._lost = False
         self._heard(heartbeat)
         self._post(
             HeartbeatAnswered(heartbeat.session, answer.orders, answer.timeline, answer.suspect)
         )
         for held in answer.stop:
             self._post(StopOrdered(held))
+        for left in answer.left:
+            self._post(OthersStopOrdered(left))
         self._followed = frozenset(answer.follow if isinstance(answer, FollowingAnswer) else ())
-        interval_s = min(heartbeat_s, _FOLLOWED_S) if self._followed else heartbeat_s
+        interval_s = min(heartbeat_s, _needed_every_s(heartbeat, self._followed))
         self._schedule(begun + interval_s * _spread(0.9))
 
     def _schedule(self, due: float) -> None:
         with self._changed:
-            self._due = min(self._due, due)  # `keep` may have come in between
+            if not self._leaving:
+                self._due = min(self._due, due)  # `keep` may have come in between
+
+
+def _needed_every_s(heartbeat: Heartbeat, followed: FrozenSet[Held]) -> float:
+    """Return after how many seconds what changes is worth another heartbeat."""
+    if followed:
+        return _FOLLOWED_S
+    return _BEGUN_S if any(claim.begun for claim in heartbeat.claims) else math.inf
 
 
 def _spread(least: float) -> float:

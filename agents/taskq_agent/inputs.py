@@ -8,6 +8,10 @@ Locks (flock) belong to open files and vanish with their processes. A process th
 partial file exclusively, and the others wait for it. A process that uses a file holds a shared lock
 on it. Only files that can be locked exclusively are removed to make room. A lock counts only if the
 name still refers to the locked file.
+
+A payload can lock any file that it can read, also in a container, and keep the lock. So nothing
+waits for a lock without end: a complete file is then used without one, and a partial file that does
+not grow is given up.
 """
 
 from __future__ import annotations
@@ -19,19 +23,25 @@ import os
 import re
 import stat
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Callable, List, Optional, Tuple
 
 from taskq_agent.errors import Refused, TransportFailed
+from taskq_agent.locks import lock_at_once
 from taskq_agent.protocol import Input
 from taskq_agent.transport import Blobs
 
 CACHE_BYTES = 20 << 30
 
+#: Names another folder for the cache.
+_OPTION = "--cache"
 _DIGEST = re.compile("[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{64}(\.part)?")
 _POLL_S = 0.1
+_MOMENT_S = 2.0
+_STALLED_S = 120.0
 _CHUNK = 1 << 20
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _COMPLETE = os.O_RDONLY | _SAFELY
@@ -64,17 +74,25 @@ class InputCache:
         pause: called with seconds to wait, often with 0; an exception that it raises ends the wait.
 
         Raises TransportFailed if the transfer broke; calling again resumes it. Raises Refused if
-        there is no such blob or a damaged one, OSError if the folder or the disk is unusable.
+        there is no such blob or a damaged one, OSError if the folder or the disk is unusable, or
+        another process keeps an unfinished file that does not grow.
         """
         if not _DIGEST.fullmatch(wanted.digest):
             raise Refused(f"{wanted.digest!r:.80} is not the digest of an input")
         self._prepare()
         path = self._folder / wanted.digest
+        unfinished = Path(f"{path}.part")
+        begun = grown_at = time.monotonic()
+        size = -1
         while True:
-            complete = _open_complete(path, wanted.size)
+            now = time.monotonic()
+            try:
+                complete = _open_complete(path, wanted.size, locked=now < begun + _MOMENT_S)
+            except BlockingIOError:
+                pause(_POLL_S)
+                continue
             if complete is not None:
                 return path, complete
-            unfinished = Path(f"{path}.part")
             partial = _open_partial(unfinished)
             if partial is not None:
                 try:
@@ -88,6 +106,11 @@ class InputCache:
                         continue
                 finally:
                     os.close(partial)
+            elif size != (size := _size_of(unfinished)):
+                grown_at = now
+            elif now > grown_at + _STALLED_S:
+                text = f"{unfinished} does not grow, and another process keeps it"
+                raise OSError(errno.EBUSY, text)
             pause(_POLL_S)
 
     def _prepare(self) -> None:
@@ -144,8 +167,19 @@ class InputCache:
                 total -= size
 
 
-def _open_complete(path: Path, size: int) -> Optional[int]:
-    """Open and share-lock a complete file; None if there is none of this size."""
+def _size_of(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return -1
+
+
+def _open_complete(path: Path, size: int, *, locked: bool) -> Optional[int]:
+    """Open and share-lock a complete file; None if there is none of this size.
+
+    locked: raise BlockingIOError if another process has locked it exclusively. Else it is opened
+    without a lock.
+    """
     try:
         file = os.open(path, _COMPLETE)
     except FileNotFoundError:
@@ -156,7 +190,11 @@ def _open_complete(path: Path, size: int) -> Optional[int]:
         path.unlink(missing_ok=True)
         return None
     try:
-        fcntl.flock(file, fcntl.LOCK_SH)  # nobody locks it exclusively for more than a moment
+        try:
+            lock_at_once(file, fcntl.LOCK_SH, _OPTION)
+        except BlockingIOError:
+            if locked:
+                raise
         if not _is_ours(file, path) or os.fstat(file).st_size != size:
             return None
         os.utime(file)
@@ -185,7 +223,7 @@ def _open_partial(path: Path) -> Optional[int]:
         path.unlink(missing_ok=True)
         return None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_at_once(file, fcntl.LOCK_EX, _OPTION)
         if _is_ours(file, path):
             opened, file = file, -1
             return opened
@@ -202,7 +240,7 @@ def _removed(path: Path) -> bool:
     try:
         file = _open_to_remove(path)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_at_once(file, fcntl.LOCK_EX, _OPTION)
             if not _is_ours(file, path):
                 return False
             path.unlink()

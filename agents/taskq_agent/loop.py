@@ -25,8 +25,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
+from taskq_agent import exit_codes, folders, strays
 from taskq_agent.core import events as ev
-from taskq_agent.core.core import EXIT_AGENT_BROKEN, AgentCore
+from taskq_agent.core.core import AgentCore
 from taskq_agent.core.shutdown import PATIENCE_S
 from taskq_agent.handlers import MemoryRoom, Runner, RunnerSettings, make_runner
 from taskq_agent.heartbeat import (
@@ -36,9 +37,11 @@ from taskq_agent.heartbeat import (
     with_updates,
     with_warnings,
 )
-from taskq_agent.protocol import Heartbeat, Hello, LeaseIds, Request
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import Heartbeat, Hello, Request
 from taskq_agent.resources import with_protocol
 from taskq_agent.settings import AgentSettings
+from taskq_agent.signals import ENDING_SIGNALS
 from taskq_agent.spool import Spool
 from taskq_agent.task_messages import Update
 from taskq_agent.threads import CHECK_S, Caller, Slot, Watchdog
@@ -48,6 +51,7 @@ log = logging.getLogger(__name__)
 
 _STOP_SLOTS_S = 10.0
 _LAST_CALL_S = 1.0
+_LAST_WORDS_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -71,13 +75,20 @@ class AgentSummary:
 def agent_of_processes(
     transport: Transport, settings: AgentSettings, runner: RunnerSettings
 ) -> Agent:
-    """Return an agent of processes; its `run` raises OSError if this node cannot start them."""
+    """Return an agent of processes, the only one of this process.
+
+    Its `run` raises OSError if this node cannot start them. What agents before it have left on this
+    node goes.
+    """
+    strays.adopt_orphans()
+    root = runner.scratch_root
+    threading.Thread(target=folders.remove_leftovers, args=(root,), daemon=True).start()
     room = None if runner.node.memory is None else MemoryRoom(runner.node.memory)
     return Agent(
         transport,
         settings,
         lambda slot: make_runner(slot, runner, transport, room),
-        scratch=runner.scratch_root or Path(tempfile.gettempdir()),
+        scratch=root or Path(tempfile.gettempdir()),
     )
 
 
@@ -120,7 +131,11 @@ class Agent:
         self._events.put(ev.Woken())
 
     def run(self) -> AgentSummary:
-        """Work, once. In the main thread, SIGTERM and SIGINT mean `terminate` meanwhile."""
+        """Work, once. In the main thread, all `ENDING_SIGNALS` mean `terminate` meanwhile.
+
+        One that is ignored, such as SIGHUP under nohup, or that has a handler, stays as it is; but
+        SIGTERM and SIGINT are always taken.
+        """
         settings = self._settings
         with ExitStack() as stack:
             spool = None
@@ -160,7 +175,11 @@ class Agent:
                 warnings.opened(action.welcome)
                 heartbeats.keep(action.welcome)
 
-            handlers = _action_handlers(caller, opened, slots, spool)
+            def close(action: ev.CloseSession) -> None:
+                heartbeats.leave()
+                caller.call(action)
+
+            handlers = _action_handlers(caller, opened, close, slots, spool)
             end = self._loop(core, handlers, [caller, heartbeats], warnings.note)
         summary = AgentSummary(
             **asdict(core.totals()),
@@ -177,6 +196,11 @@ class Agent:
             summary.superseded,
             summary.undelivered,
         )
+        if summary.undelivered:
+            kept = "lost without --spool, and their tasks run again"
+            if spool is not None:
+                kept = f"in {spool.path}: the next agent with this --spool sends them"
+            log.warning("reports that did not come through are %s", kept)
         return summary
 
     def _loop(
@@ -219,21 +243,26 @@ class Agent:
         words = warnings.words()
         with self._lock:
             heartbeat = core.heartbeat(news=warnings.is_news(words))
-        return with_updates(with_warnings(heartbeat, words), updates)
+        return with_updates(with_warnings(heartbeat, words, warnings.cause()), updates)
 
     def _check_loop(self) -> None:
         if self._loop_watchdog.is_hung(time.monotonic()):
-            log.critical("the agent hangs: giving up")
-            faulthandler.dump_traceback(file=2)
-            self._abandon(EXIT_AGENT_BROKEN)
+            # In a thread, and not for long: what hangs may be whatever takes the log.
+            last_words = threading.Thread(target=_show_hang, daemon=True)
+            last_words.start()
+            last_words.join(_LAST_WORDS_S)
+            self._abandon(exit_codes.AGENT_BROKEN)
 
     def _install_signal_handlers(self, stack: ExitStack) -> None:
         # A signal just before the loop waits is handled after the wait, which is short.
         if threading.current_thread() is threading.main_thread():
-            # A second Ctrl-C is meant. A second SIGTERM may come from the script of the same job.
-            for number, patience_s in ((signal.SIGTERM, PATIENCE_S), (signal.SIGINT, 0.0)):
-                former = signal.signal(number, lambda *_, after=patience_s: self.terminate(after))
-                stack.callback(signal.signal, number, former)
+            # A second Ctrl-C is meant. Another signal may come from the script of the same job.
+            always = (signal.SIGTERM, signal.SIGINT)
+            for number in ENDING_SIGNALS:
+                if number in always or signal.getsignal(number) is signal.SIG_DFL:
+                    after = 0.0 if number == signal.SIGINT else PATIENCE_S
+                    former = signal.signal(number, lambda *_, after=after: self.terminate(after))
+                    stack.callback(signal.signal, number, former)
 
     def _draw_hello(self) -> Hello:
         settings = self._settings
@@ -253,6 +282,7 @@ class Agent:
 def _action_handlers(
     caller: Caller,
     opened: Callable[[ev.StartHeartbeats], object],
+    close: Callable[[ev.CloseSession], object],
     slots: List[Slot],
     spool: Optional[Spool],
 ) -> Dict[type, Callable[[Any], object]]:
@@ -267,7 +297,7 @@ def _action_handlers(
     return {
         Hello: caller.call,
         Request: caller.call,
-        ev.CloseSession: caller.call,
+        ev.CloseSession: close,
         ev.CancelExchange: lambda action: caller.cancel_exchange(action.request),
         ev.StartHeartbeats: opened,
         ev.StartTask: lambda action: slots[action.slot].start(action.tasks, action.campaign),
@@ -277,6 +307,11 @@ def _action_handlers(
         ev.ForgetReports: forget_reports,
         ev.LogMessage: lambda action: log.log(action.level, action.text, *action.args),
     }
+
+
+def _show_hang() -> None:
+    log.critical("the agent hangs: giving up")
+    faulthandler.dump_traceback(file=2)
 
 
 def _stop_slots(slots: List[Slot]) -> None:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
-import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Iterator, List, Optional, Set
+from typing import Iterator, List, Optional
 
-_MAX_SWEEPS = 20  # a bound: a fork bomb may be faster than this loop
-_QUIET_SWEEPS = 2  # one sweep may miss processes in the middle of fork or exec
-_PAUSE_S = 0.01
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MAX_FAMILY = 4_096
@@ -26,12 +21,25 @@ def started_at(pid: int) -> Optional[int]:
     return int(fields[19]) if fields else None
 
 
+def lives(pid: int, started: int) -> bool:
+    """Return whether the process that started then is there, and has not ended."""
+    fields = _stat(pid)
+    return bool(fields) and int(fields[19]) == started and fields[0] != b"Z"
+
+
+def children(pid: int) -> List[int]:
+    """Return the children of the first thread of a process; an adopted orphan is among them."""
+    with suppress(OSError):
+        return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split())]
+    return []
+
+
 def family(pid: int) -> List[int]:
     """Return a process and its descendants, without those whose parents have ended."""
     found = [pid]
-    for one in found:
+    for process in found:
         with suppress(OSError):
-            for thread in Path(f"/proc/{one}/task").iterdir():
+            for thread in Path(f"/proc/{process}/task").iterdir():
                 found += map(int, (thread / "children").read_bytes().split())
         if len(found) > _MAX_FAMILY:
             break
@@ -84,41 +92,16 @@ def _stat(pid: int) -> List[bytes]:
         return []
 
 
-def kill_marked(mark: str) -> None:
-    """Kill all processes with an environment variable that begins so: `NAME=start of value`.
-
-    The environment at a process's start counts. Children inherit it, so this finds descendants that
-    have left their group and session. Processes in the session of a found one are killed too,
-    whatever their environment. The calling process is spared.
-    """
-    wanted = b"\0" + os.fsencode(mark)
-    killed: Set[int] = set()
-    sessions: Set[int] = set()
-    quiet = 0
-    for _ in range(_MAX_SWEEPS):
-        found = set()
-        for pid in _pids():
-            with suppress(ProcessLookupError, PermissionError):
-                session = os.getsid(pid)
-                if pid not in killed and (session in sessions or wanted in _environment(pid)):
-                    sessions.add(session)
-                    found.add(pid)
-                    os.kill(pid, signal.SIGKILL)
-        killed |= found
-        quiet = 0 if found else quiet + 1
-        if quiet == _QUIET_SWEEPS:
-            return
-        time.sleep(_PAUSE_S)
-
-
-def _environment(pid: int) -> bytes:
+def environment_of(pid: int) -> bytes:
+    """Return the variables of a process at its start, each after a NUL; empty if it has ended."""
     try:
         return b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return b""
 
 
-def _pids() -> Iterator[int]:
+def others() -> Iterator[int]:
+    """Yield all processes but this one."""
     with suppress(OSError), os.scandir("/proc") as entries:
         for entry in entries:
             if entry.name.isdigit() and int(entry.name) != os.getpid():

@@ -5,20 +5,25 @@ from a thread of its own, keeps the session alive and names what the agent holds
 idempotent and may be repeated unchanged: a session is identified by a key that the agent draws, a
 claim by its lease id, a report by (task, lease id).
 
+A member is declared here once: agents, gateways and the document of the protocol take its type, its
+limits and its default from here; see `wire`. A gateway refuses what is beyond a limit.
+
 Messages are immutable by convention. A gateway makes thousands of some of them per second; those
 are not frozen, since making a frozen one takes three times as long.
 """
 
 from __future__ import annotations
 
-import os
-import time
-from dataclasses import dataclass, field, is_dataclass
-from typing import Any, Callable, Mapping, Optional, Tuple
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Mapping, Optional, Tuple
 
-from taskq_agent.text import json_encoder
+from taskq_agent.held_claims import MAX_HELD_CLAIMS, HeldClaim, LeftOfClaim
+from taskq_agent.ids import Count, ExitCode, Id, LeaseId, MaybeLease, Revision
+from taskq_agent.wire import Between, Free, Most, Words
 
 PROTOCOL = 1
+#: Header of all answers of gateways. What lacks it comes from something else.
+ANSWER_HEADER = "Taskq-Answer"
 
 DONE = "done"
 FAILED = "failed"
@@ -53,6 +58,23 @@ MAX_TAIL_BYTES = 8_192
 MAX_ERROR_CHARS = 2_000
 MAX_CLAIM = 1_000
 MAX_WITHOUT = 16
+LONGEST_WAIT_S = 50.0
+MAX_NAME_CHARS = 200
+MAX_PATH_CHARS = 1_000
+MAX_RELEASE_CHARS = 50
+MAX_SLOTS = 100_000
+MAX_OFFERS = 100
+MAX_PHASES = 50
+MAX_PENDING = 100
+MAX_TALLY = 64
+MAX_SMALLER_BATCHES = 16
+MAX_WARNINGS = 16
+MAX_CAUSE_CHARS = 400
+#: Attempts that one heartbeat may name. An agent has a few for each of its slots.
+MAX_HELD = 10_000
+
+Name = Annotated[str, Words(MAX_NAME_CHARS)]
+Text = Annotated[str, Words(MAX_ERROR_CHARS)]
 
 
 @dataclass(frozen=True)
@@ -62,15 +84,15 @@ class Hello:
     offers: tags, `NAME` or `NAME=VALUE`, for campaigns that require some.
     """
 
-    key: str
-    campaign: str
-    name: str
-    host: str
-    pid: int
-    site: str
-    slots: int
-    release: str
-    offers: Tuple[str, ...] = ()
+    key: LeaseId
+    campaign: Annotated[str, Most(MAX_PATH_CHARS, least=1)]
+    name: Name = ""
+    host: Name = ""
+    pid: Count = 0
+    site: Name = ""
+    slots: Annotated[int, range(1, MAX_SLOTS + 1)] = 1
+    release: Annotated[str, Most(MAX_RELEASE_CHARS)] = ""
+    offers: Annotated[Tuple[Name, ...], Most(MAX_OFFERS)] = ()
 
 
 @dataclass(frozen=True)
@@ -109,8 +131,8 @@ class CampaignTerms:
     largest output files of a task; None if none are kept.
     """
 
-    campaign: int
-    revision: int
+    campaign: Id
+    revision: Id
     path: str
     handler: Mapping[str, Any]
     params: Mapping[str, Any]
@@ -129,12 +151,12 @@ class CampaignTerms:
 class Task:
     """One attempt to execute; (task, lease) is its fence."""
 
-    campaign: int
-    revision: int
-    task: int
+    campaign: Id
+    revision: Id
+    task: Id
     key: str
     attempt: int
-    lease: str
+    lease: LeaseId
     payload: Mapping[str, Any]
 
 
@@ -142,12 +164,12 @@ class Task:
 class Held:
     """The fence of an attempt that the agent holds."""
 
-    campaign: int
-    task: int
-    lease: str
+    campaign: Id
+    task: Id
+    lease: LeaseId
 
 
-@dataclass(frozen=True)
+@dataclass
 class Report:
     """The end of an attempt.
 
@@ -158,18 +180,18 @@ class Report:
     phases: seconds spent by phase, such as `wait_s`, `prepare_s`, `run_s`.
     """
 
-    campaign: int
-    task: int
-    lease: str
-    outcome: str
-    result: Optional[Mapping[str, Any]] = None
+    campaign: Id
+    task: Id
+    lease: LeaseId
+    outcome: Annotated[str, OUTCOMES]
+    result: Optional[Annotated[Mapping[str, Any], Free(MAX_RESULT_BYTES, MAX_DEPTH)]] = None
     retry: bool = True
     started: bool = True
-    error_class: Optional[str] = None
-    error: Optional[str] = None
-    exit_code: Optional[int] = None
-    tail: Optional[str] = None
-    phases: Mapping[str, float] = field(default_factory=dict)
+    error_class: Optional[Name] = None
+    error: Optional[Text] = None
+    exit_code: Optional[ExitCode] = None
+    tail: Optional[Annotated[str, Most(MAX_TAIL_BYTES)]] = None
+    phases: Annotated[Mapping[Name, float], Most(MAX_PHASES)] = field(default_factory=dict)
     refused: bool = False
 
 
@@ -177,13 +199,13 @@ class Report:
 class Ack:
     """The verdict on a report: accepted, duplicate, superseded or unknown. All are final."""
 
-    campaign: int
-    task: int
-    lease: str
+    campaign: Id
+    task: Id
+    lease: LeaseId
     verdict: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Request:
     """One exchange: report ended attempts, claim up to `want` tasks under the id `lease`.
 
@@ -196,18 +218,18 @@ class Request:
     ahead: whether tasks leased ahead may be given, under leases of their own; and, if the database
     is away, tasks without verdicts on the reports, which the agent sends again later.
     without: campaigns, as (campaign, revision), to claim nothing in for as long as they have this
-    revision: the agent cannot run them. `MAX_WITHOUT` at most.
+    revision: the agent cannot run them.
     """
 
-    session: int
-    reports: Tuple[Report, ...] = ()
-    want: int = 0
-    lease: str = ""
-    lifetime_s: Optional[float] = None
-    wait_s: float = 0.0
+    session: Id
+    reports: Annotated[Tuple[Report, ...], Most(MAX_CLAIM)] = ()
+    want: Annotated[int, range(MAX_CLAIM + 1)] = 0
+    lease: MaybeLease = ""
+    lifetime_s: Optional[Annotated[float, Between(-1e9, 1e9)]] = None
+    wait_s: Annotated[float, Between(0, LONGEST_WAIT_S)] = 0.0
     until_empty: bool = False
     ahead: bool = False
-    without: Tuple[Tuple[int, int], ...] = ()
+    without: Annotated[Tuple[Revision, ...], Most(MAX_WITHOUT)] = ()
 
 
 @dataclass(frozen=True)
@@ -255,7 +277,7 @@ class Answer:
     campaigns: Tuple[CampaignTerms, ...] = ()
     unfinished: Optional[int] = None
     orders: Orders = NO_ORDERS
-    timeline: int = field(default=0, compare=False)
+    timeline: Id = field(default=0, compare=False)
     unservable: Optional[Unservable] = None
 
     @property
@@ -266,16 +288,6 @@ class Answer:
         return self.unfinished - self.unservable.tasks
 
 
-#: Warnings of an agent: reports cannot be written to its spool and are in memory only; its scratch
-#: disk is nearly full; its clock is off by more than a minute; its exchanges fail, and heartbeats
-#: do not; inputs or large results are not transferred.
-SPOOL_UNUSABLE = "spool"
-DISK_FULL = "disk"
-CLOCK_OFF = "clock"
-EXCHANGES_FAIL = "exchange"
-TRANSFERS_FAIL = "transfer"
-
-
 @dataclass(frozen=True)
 class Trouble:
     """What is wrong with an agent: it makes one attempt at a time, or has warnings, or both.
@@ -283,14 +295,14 @@ class Trouble:
     failures: how many in a row have failed fast, so that it makes one attempt at a time. On a
     suspected host (see `HeartbeatAnswer`) the number may be any, and the failures may have been
     slow. error_class: of the last failure. try_in_s: seconds until the next attempt. warnings:
-    `SPOOL_UNUSABLE`, `DISK_FULL`, `CLOCK_OFF`, `EXCHANGES_FAIL`, `TRANSFERS_FAIL`; the queue
-    ignores other words.
+    see `warning_words`; the queue ignores others. cause: of the last three, what came instead.
     """
 
-    failures: int = 0
-    error_class: str = ""
-    try_in_s: float = 0.0
-    warnings: Tuple[str, ...] = ()
+    failures: Count = 0
+    error_class: Name = ""
+    try_in_s: Annotated[float, Between(0, 1e6)] = 0.0
+    warnings: Annotated[Tuple[Name, ...], Most(MAX_WARNINGS)] = ()
+    cause: Annotated[str, Words(MAX_CAUSE_CHARS)] = ""
 
 
 @dataclass(frozen=True)
@@ -300,34 +312,50 @@ class CampaignOutcomes:
     Only transient failures count: a task that the handler found bad says nothing about the host.
     """
 
-    campaign: int
-    done: int
-    failed: int
+    campaign: Id
+    done: Count
+    failed: Count
 
 
 @dataclass(frozen=True)
+class SmallerBatch:
+    """How many tasks of a campaign begin together: fewer than its handler allows.
+
+    error_class: of the starts that have failed although none of their tasks failed alone.
+    """
+
+    campaign: Id
+    size: Count
+    error_class: Name = ""
+
+
+@dataclass
 class Heartbeat:
     """Message that the session lives and holds exactly these attempts.
 
+    claims: attempts at tasks that begin together, by their claims; `held` names all others.
     pending: lease ids of claims that wait for their answer.
     drawn: the newest lease id drawn when this heartbeat was composed. An attempt of the session
-    goes to another agent if its lease is not younger than this one and neither `held` nor `pending`
-    names it. A heartbeat says nothing about younger leases: their claims may have overtaken it on
-    the way.
+    goes to another agent if its lease is not younger than this one and neither `held`, `claims` nor
+    `pending` names it. A heartbeat says nothing about younger leases: their claims may have
+    overtaken it on the way.
     timeline: of the server that answered the agent last; 0 if none. A server of another timeline
     gives nothing to other agents: it may not know which attempts the agent has finished.
     trouble: for the agents' operators; None if all is well.
     tally: outcomes from which the queue learns whether more fails on this host than on others;
     empty means unchanged.
+    batches: those that are smaller than usual.
     """
 
-    session: int
-    held: Tuple[Held, ...] = ()
-    pending: Tuple[str, ...] = ()
-    drawn: str = ""
-    timeline: int = 0
+    session: Id
+    held: Annotated[Tuple[Held, ...], Most(MAX_HELD)] = ()
+    pending: Annotated[Tuple[LeaseId, ...], Most(MAX_PENDING)] = ()
+    drawn: MaybeLease = ""
+    timeline: Id = 0
     trouble: Optional[Trouble] = None
-    tally: Tuple[CampaignOutcomes, ...] = ()
+    tally: Annotated[Tuple[CampaignOutcomes, ...], Most(MAX_TALLY)] = ()
+    batches: Annotated[Tuple[SmallerBatch, ...], Most(MAX_SMALLER_BATCHES)] = ()
+    claims: Annotated[Tuple[HeldClaim, ...], Most(MAX_HELD_CLAIMS)] = ()
 
 
 @dataclass(frozen=True)
@@ -335,63 +363,26 @@ class HeartbeatAnswer:
     """Attempts whose lease is no longer valid: the agent stops them. timeline: as for `Answer`.
 
     suspect: why this host is suspected to be bad, so that one attempt is made at a time; empty if
-    it is not.
+    it is not. left: of claims of which the session has fewer tasks than the agent holds.
     """
 
     stop: Tuple[Held, ...] = ()
     orders: Orders = NO_ORDERS
-    timeline: int = field(default=0, compare=False)
+    timeline: Id = field(default=0, compare=False)
     suspect: str = ""
+    left: Tuple[LeftOfClaim, ...] = ()
 
 
 @dataclass(frozen=True)
 class SessionEnd:
-    """End of an agent, for people: the reason, and the exit code of its process."""
+    """End of an agent: the reason and the exit code of its process, for people.
 
-    reason: str = ""
-    exit_code: int = 0
-
-
-def new_lease(now_ms: Optional[int] = None) -> str:
-    """Draw a lease id: a version 7 UUID (RFC 9562), 74 random bits after a timestamp.
-
-    The leading time keeps the ids of one period together in the index; the random part makes it
-    unique.
+    attempts: how many ran there, whatever their outcome; None: it does not say, as for exit_code.
     """
-    millis = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    value = (millis & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10), "big")
-    value = value & ~(0xF << 76) | 7 << 76
-    value = value & ~(0x3 << 62) | 2 << 62
-    digits = f"{value:032x}"  # as uuid.UUID writes it, which takes four times as long
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+    reason: Text = ""
+    exit_code: Optional[ExitCode] = None
+    attempts: Optional[Count] = None
 
 
-class LeaseIds:
-    """Draws increasing lease ids, which heartbeats need, whatever the clock does."""
-
-    def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
-        self._clock_ns = clock_ns
-        self._last_ms = 0
-
-    def __call__(self) -> str:
-        """Draw the next id."""
-        self._last_ms = max(self._last_ms + 1, self._clock_ns() // 1_000_000)
-        return new_lease(self._last_ms)
-
-
-def dumps(message: Any) -> str:
-    """Return a message as compact JSON.
-
-    ValueError or TypeError if it holds values that JSON cannot represent: NaN, infinity, other
-    objects.
-    """
-    return _encode(message)
-
-
-def _members(message: Any) -> Any:
-    if not is_dataclass(message):
-        raise TypeError(f"a {type(message).__name__} cannot be written as JSON")
-    return vars(message)
-
-
-_encode = json_encoder(default=_members, separators=(",", ":"), ensure_ascii=False)
+SILENT_END = SessionEnd()

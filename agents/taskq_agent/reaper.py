@@ -5,8 +5,9 @@ one JSON line per change: `["+group", PGID]`, `["-group", PGID]`, `["+folder", P
 PATH]`, and the same for containers, `RUNTIME NUL NAME`. End of file means that the agent is gone.
 The process then kills what is left of the groups, then everything that carries the agent's mark in
 its environment (payloads that were just starting, or have moved to their own session). It removes
-containers and folders and exits. It blocks SIGTERM and has its own session, so that neither Ctrl-C
-nor a batch system that ends a job with SIGTERM stops it first.
+containers and folders and exits. It blocks all signals that end a job or warn it, and has its own
+session, so that neither Ctrl-C nor a batch system that signals all processes of the job stops it
+first.
 """
 
 from __future__ import annotations
@@ -23,16 +24,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Dict, Optional, Set, Tuple, Union
 
-from taskq_agent import procfs, scratch
+from taskq_agent import procfs, scratch, strays
+from taskq_agent.signals import ENDING_SIGNALS
 
-_MARK = "TASKQ_AGENT"
 _ROOT = str(Path(__file__).absolute().parents[1])
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from taskq_agent.reaper import main; main()"
-_BLOCKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _EXIT_S = 10.0
 _REMOVAL_S = 30.0
 
 Entry = Tuple[str, Union[int, str]]
+
+_shared: Optional[Reaper] = None
+_shared_lock = threading.Lock()
 
 
 class Reaper:
@@ -40,7 +43,7 @@ class Reaper:
 
     def __init__(self) -> None:
         self.owner = os.getpid()
-        self._name = os.urandom(16).hex()
+        self._name = strays.new_name()
         self._marks = itertools.count(1)
         self._entries: Set[Entry] = set()
         self._lock = threading.Lock()
@@ -48,7 +51,7 @@ class Reaper:
 
     def new_mark(self) -> Tuple[str, str]:
         """Return name and value of an environment variable that marks a process group."""
-        return _MARK, f"{self._name}:{next(self._marks)}:"
+        return strays.MARK, f"{self._name}:{next(self._marks)}:"
 
     def add(self, kind: str, thing: Union[int, str]) -> None:
         """Register a `group`, a `folder` or a `container` for cleanup."""
@@ -66,8 +69,15 @@ class Reaper:
             self._entries.discard((kind, thing))
             self._write("-", kind, thing)
 
+    def children(self) -> Set[int]:
+        """Return the children that have been registered, and its own process."""
+        with self._lock:
+            groups = {thing for kind, thing in self._entries if kind == "group"}
+        return {self._process.pid, *map(int, groups)}
+
     def close(self) -> None:
         """Let the process clean up what is still registered, and wait until it has."""
+        strays.end_orphans(self.children())
         with self._lock:
             self._pipe.close()
             with suppress(subprocess.TimeoutExpired):
@@ -83,10 +93,10 @@ class Reaper:
 
     def _start(self) -> None:
         # the mask is inherited: the child blocks the signals from its first instruction on
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _BOOT, _ROOT, f"{_MARK}={self._name}:"],
+                [sys.executable, "-I", "-S", "-c", _BOOT, _ROOT, f"{strays.MARK}={self._name}:"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -100,10 +110,6 @@ class Reaper:
         self._pipe = self._process.stdin
         for kind, thing in self._entries:
             self._pipe.write(_line("+", kind, thing))
-
-
-_shared: Optional[Reaper] = None
-_shared_lock = threading.Lock()
 
 
 def shared() -> Reaper:
@@ -146,10 +152,11 @@ def _clear_away(
         if procfs.started_at(group) in (then, None):  # else the id belongs to another group
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
-    procfs.kill_marked(mark)
+    strays.kill_marked(mark)
     for container in containers:
         remove_container(container)
     for folder in folders:
+        strays.kill_inside(folder)  # what has emptied its environment
         scratch.remove(folder)
 
 

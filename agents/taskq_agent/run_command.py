@@ -13,12 +13,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Optional
 
+from taskq_agent.batch_end import within_batch_job
 from taskq_agent.http.connections import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
-from taskq_agent.http.transport import LONGEST_WAIT_S, HttpTransport, is_sendable, token_in
+from taskq_agent.http.transport import HttpTransport, is_sendable, token_in
 from taskq_agent.loop import agent_of_processes
+from taskq_agent.protocol import LONGEST_WAIT_S
 from taskq_agent.release import release
-from taskq_agent.resources import within_batch_job
 from taskq_agent.run_options import add_options, settings
 from taskq_agent.self_test import TOKEN_VARIABLE, Node, Unfit, check_node, unfit
 from taskq_agent.streams import LineFormatter, log_to_stderr
@@ -32,13 +33,13 @@ def add_to(actions: Any) -> None:
         "run",
         usage="%(prog)s --gateway URL --token-file FILE [OPTION ...]",
         help="work for a queue behind gateways",
-        description="Claim tasks through a gateway and execute them. On SIGTERM the agent claims "
-        "no more, hands back tasks that have not begun, lets running ones continue for the grace "
-        "period, then stops them and hands them back; a second signal skips the grace period. At "
-        "its end it prints a summary as JSON. Exit code: 0 a normal end (nothing left, limits "
-        "reached, drained, or a signal), 3 with --until-empty: tasks are left that it cannot get, "
-        "69 this machine is broken, 70 the agent hung, 75 reports could not be delivered, 77 the "
-        "queue refuses the agent.",
+        description="Claim tasks through a gateway and execute them. On SIGTERM, or any other "
+        "signal that ends or warns a job, the agent claims no more, hands back tasks that have not "
+        "begun, lets running ones continue for the grace period, then stops them and hands them "
+        "back; a second signal skips the grace period. At its end it prints a summary as JSON. "
+        "Exit code: 0 a normal end (nothing left, limits reached, drained, or a signal), 3 with "
+        "--until-empty: tasks are left that it cannot get, 69 this machine is broken, 70 the agent "
+        "hung, 75 reports could not be delivered, 77 the queue refuses the agent.",
         epilog=f"The token is read from --token-file or from {TOKEN_VARIABLE}. Proxies are taken "
         "from https_proxy, http_proxy and no_proxy.",
     )

@@ -20,6 +20,18 @@ _WORK = "the work"
 _NODE = "the node"
 _TIMES = "times"
 
+_METAVARS = {
+    int: "N",
+    arguments.count: "N",
+    arguments.size: "SIZE",
+    arguments.command: "COMMAND",
+    arguments.existing_folder: "FOLDER",
+    arguments.folder: "FOLDER",
+    arguments.seconds: "TIME",
+    arguments.seconds_above_0: "TIME",
+    arguments.text: "TEXT",
+}
+
 
 @dataclass(frozen=True)
 class Option:
@@ -60,19 +72,6 @@ class Option:
     def usual_text(self) -> str:
         """The default to show to people; "" if there is none."""
         return self.usual or ("" if self.default is None else f"{self.default}")
-
-
-_METAVARS = {
-    int: "N",
-    arguments.count: "N",
-    arguments.size: "SIZE",
-    arguments.command: "COMMAND",
-    arguments.existing_folder: "FOLDER",
-    arguments.folder: "FOLDER",
-    arguments.seconds: "TIME",
-    arguments.seconds_above_0: "TIME",
-    arguments.text: "TEXT",
-}
 
 
 def _work(flag: str, check: Optional[Callable[[str], Any]], text: str, **more: Any) -> Option:

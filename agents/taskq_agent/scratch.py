@@ -1,9 +1,8 @@
-"""Scratch folders: one per slot, in it one per task, removed whatever a task left there.
+"""Folders in which payloads write: how the agent opens and removes them. `folders` gives them out.
 
-`opened` and `opened_below` open folders that a payload may have replaced, and follow no link.
-
-A payload in a container may write to the folder of its slot and sees nothing else of the node. The
-agent sees everything: a link that the payload puts in place of a folder would lead it astray.
+A payload in a container may write to one folder and sees nothing else of the node. The agent sees
+everything: a link that the payload puts in place of a folder would lead it astray. So no link is
+followed, and nothing is opened by a path of which a payload may have replaced a part.
 """
 
 from __future__ import annotations
@@ -11,11 +10,10 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import shutil
-import tempfile
+import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Iterable, Iterator, Optional
+from typing import Iterable, Iterator, List
 
 #: What a task's folder contains: its result, if it is large; the progress of the attempt; the
 #: checkpoint and the output files, if the campaign keeps them.
@@ -31,12 +29,19 @@ READ_SAFELY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINK = _FOLDER | os.O_NOFOLLOW
 
+MOST_FOLDERS = 1_000_000
+_TRIES = 3
+OWNER_ONLY = 0o700
+_PATH = getattr(os, "O_PATH", None)  # of Linux
+
+log = logging.getLogger(__name__)
+
 
 @contextmanager
 def opened(folder: str) -> Iterator[int]:
     """Give a descriptor of a folder; neither it nor its parent may be a link.
 
-    Everything above is the slot's, and no payload can replace it. Raises OSError.
+    Nothing above can be replaced by a payload in a container. Raises OSError.
     """
     above, name = os.path.split(folder)
     root, parent = os.path.split(above)
@@ -71,82 +76,122 @@ def opened_below(top: int, parts: Iterable[str]) -> Iterator[int]:
         os.close(fd)
 
 
-MIN_FREE_BYTES = 1 << 20
-
-_OWNER_ONLY = 0o700
-
-log = logging.getLogger(__name__)
-
-
-class SlotFolder:
-    """The folder of one slot, accessible to its owner only, with the folders of its tasks.
-
-    keep: never remove these folders.
-    """
-
-    def __init__(self, root: Optional[Path], slot: int, *, keep: bool) -> None:
-        """Make the folder; OSError if that fails."""
-        parent = Path(root or tempfile.gettempdir()).absolute()
-        parent.mkdir(parents=True, exist_ok=True)
-        self.path = tempfile.mkdtemp(prefix=f"taskq-{os.getpid()}-{slot}-", dir=parent)
-        self._keep = keep
-        self._made = 0
-
-    def take(self, name: str) -> str:
-        """Return the path of an empty folder, whose name is never used again.
-
-        So a process that a task has left behind writes no file of a later task. Raises OSError if
-        the disk is full or the folder cannot be made.
-        """
-        usage = os.statvfs(self.path)
-        free = usage.f_bavail * usage.f_frsize
-        if free < MIN_FREE_BYTES:
-            raise OSError(f"{self.path}: only {free} bytes are free on this disk")
-        self._made += 1
-        path = f"{self.path}/{self._made}-{name}"
-        Path(path).mkdir(_OWNER_ONLY)
-        return path
-
-    def give_back(self, path: str) -> None:
-        """Remove a folder."""
-        if not self._keep:
-            remove(path)
-
-    def close(self) -> None:
-        """Remove everything."""
-        if not self._keep:
-            remove(self.path)
-
-
 def remove(path: str) -> None:
     """Remove a folder with its content; what cannot be removed is logged and stays.
 
-    If a payload has replaced the folder with a link, only the link goes, not its target.
+    Payloads leave trees that are read-only, closed, or thousands of folders deep. If one has
+    replaced the folder with a link, only the link goes, not its target.
     """
-    with suppress(OSError):  # mostly it is empty by now
-        Path(path).rmdir()
-        return
-    if Path(path).is_symlink():
+    above, name = os.path.split(path)
+    try:
+        try:
+            Path(path).rmdir()  # mostly it is empty by now
+            return
+        except PermissionError:
+            reopen(above)
+        except FileNotFoundError:
+            return
+        except OSError:
+            pass
+        base = os.open(above, _FOLDER)
+        try:
+            _remove_below(base, name)
+        finally:
+            os.close(base)
+    except FileNotFoundError:  # the payload has removed it, or what it was in
+        pass
+    except OSError as error:
+        log.warning("scratch folder %s could not be removed: %s", path, error)
+
+
+def reopen(folder: str) -> None:
+    """Restore the owner's rights to a folder of this user, and to those above that are his too.
+
+    A payload that runs as this user may have taken them away.
+    """
+    for place in (*reversed(Path(folder).parents), Path(folder)):
         with suppress(OSError):
-            Path(path).unlink()
-    with suppress(RecursionError):  # before Python 3.13, at some hundred nested folders
-        shutil.rmtree(path, ignore_errors=True)
-        if os.path.lexists(path):
-            _open_up(path)
-            shutil.rmtree(path, ignore_errors=True)
-    if os.path.lexists(path):
-        log.warning("scratch folder %s could not be removed", path)
+            status = place.stat()
+            if status.st_uid == os.geteuid() and status.st_mode & OWNER_ONLY != OWNER_ONLY:
+                place.chmod(stat.S_IMODE(status.st_mode) | OWNER_ONLY)
 
 
-def _open_up(path: str) -> None:
-    """Restore the permissions of the owner to remove things: payloads copy read-only trees."""
-    _allow(Path(path))
-    for folder, names, _ in os.walk(path):
-        for name in names:  # before the walk goes down there
-            _allow(Path(folder, name))
+def _remove_below(above: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=above)  # a link or a file in its place
+        return
+    except FileNotFoundError:
+        return
+    except OSError:
+        pass
+    for left in reversed(range(_TRIES)):  # a process that a payload has left may still make files
+        top = _entered(name, above)
+        try:
+            _empty(top)
+        finally:
+            os.close(top)
+        try:
+            os.rmdir(name, dir_fd=above)
+            return
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or not left:
+                raise
 
 
-def _allow(folder: Path) -> None:
-    with suppress(OSError):
-        if not folder.is_symlink():
-            folder.chmod(_OWNER_ONLY)
+def _empty(top: int) -> None:
+    """Empty a folder. Those within others are moved up first: no path and no stack gets long."""
+    folders, unique, moved = _without_files(top), os.urandom(8).hex(), 0
+    while folders:
+        name = folders.pop()
+        inside = _entered(name, top)
+        try:
+            for inner in _without_files(inside):
+                moved += 1
+                if moved > MOST_FOLDERS:
+                    raise OSError(errno.EFBIG, f"it has more than {MOST_FOLDERS} folders")
+                folders.append(f"{unique}-{moved}")
+                try:
+                    os.rename(inner, folders[-1], src_dir_fd=inside, dst_dir_fd=top)
+                except PermissionError:  # what is moved must be writable, too
+                    _allow(inner, inside)
+                    os.rename(inner, folders[-1], src_dir_fd=inside, dst_dir_fd=top)
+        finally:
+            os.close(inside)
+        os.rmdir(name, dir_fd=top)
+
+
+def _without_files(folder: int) -> List[str]:
+    """Remove what is no folder; return the names of the folders."""
+    folders = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            else:
+                os.unlink(entry.name, dir_fd=folder)
+    return folders
+
+
+def _entered(name: str, above: int) -> int:
+    """Open a folder with all rights of its owner; no link is followed."""
+    try:
+        fd = os.open(name, _NO_LINK, dir_fd=above)
+    except PermissionError:
+        _allow(name, above)
+        fd = os.open(name, _NO_LINK, dir_fd=above)
+    mode = stat.S_IMODE(os.fstat(fd).st_mode)
+    if mode & OWNER_ONLY != OWNER_ONLY:
+        with suppress(OSError):
+            os.fchmod(fd, mode | OWNER_ONLY)
+    return fd
+
+
+def _allow(name: str, above: int) -> None:
+    if _PATH is None:
+        os.chmod(name, OWNER_ONLY, dir_fd=above, follow_symlinks=False)
+        return
+    fd = os.open(name, _PATH | _NO_LINK, dir_fd=above)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}", OWNER_ONLY)  # noqa: PTH101 - by number
+    finally:
+        os.close(fd)

@@ -18,22 +18,17 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Callable, List, Optional, Sequence, Tuple
 
-from taskq_agent.core.core import EXIT_NODE_BROKEN
+from taskq_agent import exit_codes
+from taskq_agent.errors import LostOnTheWay
+from taskq_agent.folders import SlotFolders
 from taskq_agent.handlers import environment
-from taskq_agent.handlers.exits import why_not_executable
+from taskq_agent.handlers.executables import why_not_executable
 from taskq_agent.handlers.live import Tail
-from taskq_agent.http.answers import wrong_scheme
-from taskq_agent.http.connections import (
-    Connections,
-    Dialer,
-    HttpRequest,
-    read_all,
-    why_not_trusted,
-)
+from taskq_agent.http.answers import check_origin, wrong_scheme
+from taskq_agent.http.connections import Connections, Dialer, HttpRequest, read_all, why_not_trusted
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.loop import AgentSummary
 from taskq_agent.protocol import MAX_TAIL_BYTES
-from taskq_agent.scratch import SlotFolder
 
 TOKEN_VARIABLE = "TASKQ_TOKEN"  # noqa: S105 - the name of one
 
@@ -66,7 +61,7 @@ class Node:
 def unfit(reason: str) -> AgentSummary:
     """Log that nothing was claimed, and why; return such an agent's summary."""
     log.error("this node is unfit, and has claimed nothing: %s", reason)
-    return AgentSummary(0, 0, 0, 0, 0, f"this node is unfit: {reason}", EXIT_NODE_BROKEN)
+    return AgentSummary(0, 0, 0, 0, 0, f"this node is unfit: {reason}", exit_codes.NODE_BROKEN)
 
 
 def check_node(node: Node) -> None:
@@ -79,7 +74,7 @@ def check_node(node: Node) -> None:
 
 def _scratch(node: Node) -> None:
     try:
-        folder = SlotFolder(node.scratch_root, 0, keep=False)
+        folder = SlotFolders(node.scratch_root, 0, keep=False, elsewhere=False)
         try:
             Path(folder.take("self-test"), "file").write_bytes(b"written")
         finally:
@@ -105,13 +100,15 @@ def _gateways(node: Node) -> None:
             http_request = HttpRequest("GET", "/healthz")
             try:
                 with connections.answered(address, http_request, timeout_s=_ANSWER_S) as response:
+                    check_origin(response)
                     date = response.getheader("Date")
                     read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=_ANSWER_S)
             except ssl.SSLCertVerificationError as error:
                 why = why_not_trusted(error, "--ca")
                 unusable.append(f"no certificate can be verified: {address}: {why}")
-            except (OSError, HTTPException, ValueError) as error:
-                log.debug("self-test: %s: %s", address, error)
+            except (OSError, HTTPException, ValueError, LostOnTheWay) as error:
+                level = logging.WARNING if isinstance(error, LostOnTheWay) else logging.DEBUG
+                log.log(level, "self-test: %s: %s", address, error)
                 wrong = wrong_scheme(address, error)
                 unusable += [] if wrong is None else [wrong]
             else:

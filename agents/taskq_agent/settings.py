@@ -53,7 +53,7 @@ class AgentSettings:
 
     longest_wait_s: float = 0.0
     """Longest time of a long poll, in which the queue keeps a claim waiting for tasks. Needs a
-    transport that supports it; over HTTP `taskq_agent.http.transport.LONGEST_WAIT_S` is the
+    transport that supports it; over HTTP `taskq_agent.protocol.LONGEST_WAIT_S` is the
     maximum. 0: claim again after a backoff."""
 
     poll_s: float = 5.0

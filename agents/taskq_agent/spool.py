@@ -27,10 +27,15 @@ from pathlib import Path
 from typing import BinaryIO, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from taskq_agent.core.reports import fence, parsed
+from taskq_agent.locks import lock_at_once
 from taskq_agent.protocol import Held, Report
 
 log = logging.getLogger(__name__)
 
+MAX_LINE_BYTES = 4 << 20
+
+#: Names another folder for the spool.
+_OPTION = "--spool"
 _SUFFIX = ".reports"
 _UNFINISHED = ".new"
 _COMPACT_BYTES = 1 << 20
@@ -135,7 +140,7 @@ class Spool:
         unfinished = self.path.with_suffix(_SUFFIX + _UNFINISHED)
         file = os.open(unfinished, _OWN, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_at_once(file, fcntl.LOCK_EX, _OPTION)
             with open(file, "wb", closefd=False) as stream:
                 stream.writelines(self._lines.values())
             unfinished.replace(self.path)
@@ -175,7 +180,7 @@ def _abandoned(folder: Path, locks: contextlib.ExitStack) -> Iterator[Tuple[Path
         try:
             with contextlib.ExitStack() as closed:
                 file = closed.enter_context(os.fdopen(os.open(path, _OTHER), "rb"))
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_at_once(file.fileno(), fcntl.LOCK_EX, _OPTION)
                 status = os.fstat(file.fileno())
                 ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
                 if not ours or status.st_nlink == 0:  # gone: another agent has just taken it over
@@ -190,8 +195,11 @@ def _abandoned(folder: Path, locks: contextlib.ExitStack) -> Iterator[Tuple[Path
 
 
 def _reports_in(path: Path, file: BinaryIO) -> Iterator[Tuple[Report, bytes]]:
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
+        if len(line) > MAX_LINE_BYTES:  # nobody wrote that as a report
+            log.warning("%s, line %d is too long: the rest of the file is skipped", path, number)
+            return
         try:
             yield parsed(line), line.rstrip(b"\n") + b"\n"
-        except ValueError as error:  # noqa: PERF203 - one bad line must not cost the others
+        except ValueError as error:
             log.warning("%s, line %d is skipped: %s", path, number, error)

@@ -5,7 +5,8 @@ number, and receive what is printed. Errors of standard error are ignored. If st
 be written, it raises `OutputLost` once and then discards everything, so that nothing fails again at
 exit.
 
-The log of an agent is one line per event on standard error, with timestamps in UTC.
+The log of an agent is one line per event on standard error, with timestamps in UTC. A thread writes
+it: nobody who logs waits for a reader that has stopped, be it a full pipe, a terminal or a disk.
 """
 
 from __future__ import annotations
@@ -13,21 +14,91 @@ from __future__ import annotations
 import io
 import logging
 import os
+import select
 import sys
+import threading
 import time
 from contextlib import suppress
-from typing import Any, Callable, Optional, TextIO, cast
+from queue import Full, Queue
+from typing import Any, Callable, ClassVar, Optional, TextIO, cast
 
+from taskq_agent import exit_codes
 from taskq_agent.text import clean, is_unicode
+
+MOST_LINES = 1_000
+_READER_S = 0.5
+_LAST_WORDS_S = 3.0
+
+_ENCODING = "utf-8"  # as JSON is, in any locale
+_ERRORS = "backslashreplace"  # what cannot be encoded must not end a program
 
 
 def _without_controls(line: str) -> str:
     return " ".join(clean(line).splitlines())
 
 
+class _LogWriter(logging.Handler):
+    """Writes each record soon, unless the reader of the log has stopped: then nobody waits for it.
+
+    Meanwhile `MOST_LINES` lines are kept. Further ones are lost, and counted.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+        self._lines: Queue[str] = Queue(MOST_LINES)
+        self._lost = 0
+        self._is_stuck = False
+        threading.Thread(target=self._run, name="taskq-log", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; wait half a second at most, and only for a reader that reads."""
+        try:
+            self._lines.put_nowait(f"{self.format(record)}\n")
+        except Full:
+            self._lost += 1
+        except Exception:  # noqa: BLE001 - as all handlers do
+            self.handleError(record)
+        if not self._is_stuck:
+            self.flush()
+
+    def flush(self) -> None:
+        """Wait half a second at most until all is written."""
+        with self._lines.all_tasks_done:
+            self._is_stuck = not self._lines.all_tasks_done.wait_for(
+                lambda: not self._lines.unfinished_tasks, _READER_S
+            )
+
+    def _write(self, line: str) -> None:
+        raw = getattr(getattr(self._stream, "buffer", None), "raw", None)
+        if not isinstance(raw, io.FileIO):
+            self._stream.write(line)
+            self._stream.flush()
+            return
+        # Not through the buffer: its lock, if it is held, keeps Python from ending.
+        rest = memoryview(line.encode(_ENCODING, _ERRORS))
+        while rest:
+            rest = rest[raw.write(rest) :]
+
+    def _run(self) -> None:
+        while True:
+            line = self._lines.get()
+            with suppress(Exception):  # a closed stream
+                self._write(line)
+                if self._lost and self._lines.empty():
+                    lost, self._lost = self._lost, 0
+                    self._write(f"{lost} lines are lost: nobody read this log in time\n")
+            self._is_stuck = False
+            self._lines.task_done()
+
+
 def log_to_stderr(formatter: logging.Formatter, *, verbose: bool, quiet: bool) -> None:
-    """Log to standard error from now on: INFO; with `verbose` DEBUG, with `quiet` WARNING."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Log to standard error from now on: INFO; with `verbose` DEBUG, with `quiet` WARNING.
+
+    What writes a log runs for long, and waits for no reader of its standard output either.
+    """
+    _ReportingStdout.patience_s = _LAST_WORDS_S
+    handler = _LogWriter(sys.stderr)
     handler.setFormatter(formatter)
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)
@@ -48,12 +119,6 @@ class LineFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Return the line."""
         return self._shown(super().formatMessage(record))
-
-
-EXIT_OUTPUT_LOST = 74  # EX_IOERR
-
-_ENCODING = "utf-8"  # as JSON is, in any locale
-_ERRORS = "backslashreplace"  # what cannot be encoded must not end a program
 
 
 class OutputLost(Exception):
@@ -82,7 +147,7 @@ def take_over() -> None:
 
 
 def exit_code_of(program: Callable[[], int], report: Callable[[str], object]) -> int:
-    """Run a program on replaced streams; return its exit code, or `EXIT_OUTPUT_LOST`.
+    """Run a program on replaced streams; return its exit code, or `exit_codes.OUTPUT_LOST`.
 
     report: takes the error if output is lost, also if that shows only after the program.
     """
@@ -95,7 +160,7 @@ def exit_code_of(program: Callable[[], int], report: Callable[[str], object]) ->
     except OutputLost as lost:
         if not lost.gone:
             report(f"{before}{lost}")
-            return code or EXIT_OUTPUT_LOST
+            return code or exit_codes.OUTPUT_LOST
     return code
 
 
@@ -125,14 +190,27 @@ class _LossyStderr(io.FileIO):
             return len(data)
 
 
-class _ReportingStdout(io.FileIO):
-    """Raises `OutputLost` once."""
+def _takes_more(file: int, within_s: float) -> bool:
+    poll = select.poll()
+    poll.register(file, select.POLLOUT)
+    return bool(poll.poll(1000 * within_s))
 
+
+class _ReportingStdout(io.FileIO):
+    """Raises `OutputLost` once.
+
+    patience_s: for how long a reader that has stopped is waited for; None means without end.
+    """
+
+    patience_s: ClassVar[Optional[float]] = None
     _lost = False
 
     def write(self, data: Any) -> Any:
         """Write, or discard the data once writing has failed."""
         if self._lost:
+            return len(data)
+        if self.patience_s is not None and not _takes_more(self.fileno(), self.patience_s):
+            self._lost = True
             return len(data)
         try:
             return super().write(data)

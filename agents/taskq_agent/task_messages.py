@@ -6,15 +6,21 @@ updates and followers exchange plain heartbeats.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Optional, Tuple
+from typing import Annotated, Optional, Tuple
 
-from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held
+from taskq_agent.ids import Id, LeaseId
+from taskq_agent.protocol import MAX_TAIL_BYTES, Heartbeat, HeartbeatAnswer, Held
+from taskq_agent.transport import MAX_BLOB_BYTES
+from taskq_agent.wire import Base64, Between, Most, Words
 
 #: Most updates of a heartbeat, and most of them with output; the others come without output.
 MAX_UPDATES = 500
 MAX_OUTPUTS = 16
 MAX_NOTE_CHARS = 120
+
+_MAYBE_DIGEST = re.compile("([0-9a-f]{64})?")
 
 
 @dataclass(frozen=True)
@@ -26,13 +32,13 @@ class Update:
     None if nobody follows it.
     """
 
-    campaign: int
-    task: int
-    lease: str
-    fraction: Optional[float] = None
-    note: str = ""
-    output: Optional[str] = None
-    written: int = 0
+    campaign: Id
+    task: Id
+    lease: LeaseId
+    fraction: Optional[Annotated[float, Between(0, 1)]] = None
+    note: Annotated[str, Words(MAX_NOTE_CHARS)] = ""
+    output: Optional[Annotated[str, Base64(MAX_TAIL_BYTES)]] = None
+    written: Id = 0
 
     @property
     def held(self) -> Held:
@@ -40,11 +46,11 @@ class Update:
         return Held(self.campaign, self.task, self.lease)
 
 
-@dataclass(frozen=True)
+@dataclass
 class UpdatingHeartbeat(Heartbeat):
     """A heartbeat with updates of attempts, at most one of each."""
 
-    updates: Tuple[Update, ...] = ()
+    updates: Annotated[Tuple[Update, ...], Most(MAX_UPDATES)] = ()
 
 
 @dataclass(frozen=True)
@@ -65,11 +71,11 @@ class CheckpointRequest:
     digest, size: of the blob to be stored; empty and 0 to ask.
     """
 
-    campaign: int
-    task: int
-    lease: str
-    digest: str = ""
-    size: int = 0
+    campaign: Id
+    task: Id
+    lease: LeaseId
+    digest: Annotated[str, _MAYBE_DIGEST, Most(64)] = ""
+    size: Annotated[int, range(MAX_BLOB_BYTES + 1)] = 0
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 from queue import SimpleQueue
 from typing import Callable, Optional, Sequence, Tuple
 
 from taskq_agent.core.events import (
     AgentFailed,
+    BatchMoved,
     Call,
     CallFailed,
     CallsEnded,
@@ -19,12 +21,15 @@ from taskq_agent.core.events import (
     Event,
     TaskEnded,
 )
+from taskq_agent.core.reports import fence
 from taskq_agent.errors import TransportError
-from taskq_agent.handlers.base import Ended, Runner
+from taskq_agent.handlers.base import Ended, Runner, is_batched
 from taskq_agent.protocol import CampaignTerms, Hello, Request, Task
 from taskq_agent.transport import Transport
 
 CHECK_S = 1.0
+
+log = logging.getLogger(__name__)
 
 
 class Watchdog:
@@ -49,9 +54,6 @@ class Watchdog:
             self._checked_at = now
             self._missed += 1
         return self._missed * CHECK_S > self._patience_s
-
-
-log = logging.getLogger(__name__)
 
 
 class Caller:
@@ -105,7 +107,7 @@ class Caller:
                 return self._transport.exchange(call)
             if isinstance(call, Hello):
                 return self._transport.open(call)
-            self._transport.close(call.session, call.reason, call.exit_code)
+            self._transport.close(call.session, call.end)
             return Closed()
         except TransportError as error:
             return CallFailed(error)
@@ -126,7 +128,7 @@ class Slot:
         self._thread.start()
 
     def start(self, tasks: Sequence[Task], campaign: CampaignTerms) -> None:
-        """Run a task, or several short calls of a function; the slot must be idle."""
+        """Run a task, several short calls of a function, or a batch; the slot must be idle."""
         self._tasks.put((tasks, campaign))
 
     def finish(self) -> None:
@@ -144,6 +146,9 @@ class Slot:
             try:
                 while (work := self._tasks.get()) is not None:
                     tasks, campaign = work
+                    if is_batched(campaign):
+                        self.runner.run_batch(tasks, campaign, partial(self._tell_batch, campaign))
+                        continue
                     if len(tasks) == 1:
                         ended: Optional[Ended] = self.runner.run(tasks[0], campaign)
                     else:
@@ -155,6 +160,19 @@ class Slot:
         except Exception:
             log.exception("slot %d has failed", self._slot)
             self._post(AgentFailed(f"slot {self._slot} has failed"))
+
+    def _tell_batch(
+        self,
+        campaign: CampaignTerms,
+        ends: Sequence[Tuple[Task, Ended]],
+        *,
+        over: bool = False,
+        too_large_as: Optional[str] = None,
+        begun: Optional[Sequence[Task]] = (),
+    ) -> None:
+        named = tuple((fence(task), end) for task, end in ends)
+        marked = None if begun is None else tuple(map(fence, begun))
+        self._post(BatchMoved(self._slot, campaign, named, over, too_large_as, marked))
 
     def _tell(self, ends: Sequence[Ended], unbegun: int, apart: bool) -> None:
         self._post(CallsEnded(self._slot, tuple(ends), unbegun, apart))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional, Protocol
 
 from taskq_agent.protocol import (
+    SILENT_END,
     Answer,
     Heartbeat,
     HeartbeatAnswer,
@@ -12,6 +13,7 @@ from taskq_agent.protocol import (
     Hello,
     Input,
     Request,
+    SessionEnd,
     Welcome,
 )
 
@@ -89,9 +91,6 @@ class Transport(TaskBlobs, Protocol):
         """Keep the session alive."""
         ...
 
-    def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
-        """End the session; other agents get its held tasks at once.
-
-        reason, exit_code: of the end of the agent, for people.
-        """
+    def close(self, session: int, end: SessionEnd = SILENT_END) -> None:
+        """End the session; other agents get its held tasks at once."""
         ...

@@ -1,4 +1,4 @@
-"""Command `taskq-agent try`: run one payload by hand, without a queue, to debug its code."""
+"""Command `taskq-agent try`: run payloads by hand, without a queue, to debug their code."""
 
 from __future__ import annotations
 
@@ -11,18 +11,23 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Set, Tuple
 
 from taskq_agent import archive, arguments
 from taskq_agent.buffers import json_of
 from taskq_agent.errors import Refused
 from taskq_agent.handlers import Ended, Runner, RunnerSettings, check_handler, make_runner
+from taskq_agent.handlers.base import is_batched
 from taskq_agent.protocol import DONE, RESULT_REFERENCE, CampaignTerms, Held, Input, Task
 from taskq_agent.resources import found
-from taskq_agent.text import size_in_bytes
 from taskq_agent.transport import MAX_BLOB_BYTES
+from taskq_agent.units import size_in_bytes
 
 _CHUNK = 1 << 20
+
+_STOP_AGAIN_S = 0.1
+# The first one that holds for a payload counts.
+_EXIT_CODES = (os.EX_UNAVAILABLE, os.EX_TEMPFAIL, os.EX_DATAERR)
 
 
 class LocalBlobs:
@@ -85,18 +90,16 @@ class LocalBlobs:
         return True
 
 
-_STOP_AGAIN_S = 0.1
-
-
 def add_to(actions: Any) -> None:
     """Add the command to the actions of a parser."""
     attempt = actions.add_parser(
         "try",
         usage="%(prog)s (--handler JSON | --campaign-file FILE) [OPTION ...]",
-        help="run one payload by a handler and print how it ended",
-        description="Run one payload by a handler, exactly as an agent does, and print as JSON "
+        help="run a payload by a handler and print how it ended",
+        description="Run a payload by a handler, exactly as an agent does, and print as JSON "
         "how it ended. Exit code: 0 done, 75 failed but may be tried again, 65 failed for good, "
-        "69 this machine cannot do such tasks. JSON is given as a file's name or in place.",
+        "69 this machine cannot do such tasks; of several payloads the first of 69, 75 and 65 "
+        "that holds for one. JSON is given as a file's name or in place.",
     )
     attempt.set_defaults(action=_try, parser=attempt)
     what = attempt.add_mutually_exclusive_group(required=True)
@@ -108,7 +111,15 @@ def add_to(actions: Any) -> None:
         help="take handler, parameters and limits from a campaign file, TOML (Python 3.11 and "
         "later) or JSON",
     )
-    attempt.add_argument("--payload", default={}, type=arguments.json_object, metavar="JSON")
+    payloads = attempt.add_mutually_exclusive_group()
+    payloads.add_argument("--payload", default={}, type=arguments.json_object, metavar="JSON")
+    payloads.add_argument(
+        "--payloads",
+        type=arguments.json_objects,
+        metavar="FILE",
+        help="run the payloads in the lines of this file, many to one start if the handler has "
+        "`batch`; as each ends, print its number `n` and how it ended, on a line",
+    )
     attempt.add_argument(
         "--params",
         default={},
@@ -155,7 +166,19 @@ def _try(options: argparse.Namespace) -> int:
         check_handler(campaign.handler, campaign.params)
     except (argparse.ArgumentTypeError, TypeError, ValueError) as error:
         parser.error(str(error))
-    task = Task(1, 1, 1, "try", 1, "", options.payload)
+    several = options.payloads is not None
+    payloads = options.payloads if several else [options.payload]
+    tasks = [Task(1, 1, n, f"try-{n}", 1, "", payload) for n, payload in enumerate(payloads, 1)]
+    codes: Set[int] = set()
+
+    def show(task: Task, ended: Ended) -> None:
+        codes.add(_exit_code(ended))
+        shown = _shown(task, ended, blobs)
+        text = json.dumps({"n": task.task, **shown}) if several else json.dumps(shown, indent=2)
+        sys.stdout.write(f"{text}\n")
+        if several:  # of one, the exit code says how it ended, whatever becomes of the output
+            sys.stdout.flush()
+
     with TemporaryDirectory() as cache:
         settings = RunnerSettings(
             scratch_root=options.scratch,
@@ -170,17 +193,23 @@ def _try(options: argparse.Namespace) -> int:
             campaign = replace(campaign, inputs=blobs.inputs(dict(options.inputs)))
         except OSError as error:
             parser.error(str(error))
-        ended = _ended(make_runner(0, settings, blobs), task, campaign)
+        _run(make_runner(0, settings, blobs), tasks, campaign, show)
+    return next((code for code in _EXIT_CODES if code in codes), os.EX_OK)
+
+
+def _shown(task: Task, ended: Ended, blobs: LocalBlobs) -> Dict[str, Any]:
+    """Return what is printed of an attempt."""
     if ended.result is not None and RESULT_REFERENCE in ended.result:
         large = blobs.written[ended.result[RESULT_REFERENCE]["digest"]]
         ended = replace(ended, result=json_of(large))
     shown = {name: value for name, value in asdict(ended).items() if name != "output"}
-    for data in blobs.outputs.values():
+    if (data := blobs.outputs.get(task.task)) is not None:
         head = archive.heading(archive.OUTPUT, task.campaign, task.task)
         members = archive.members(data, head, MAX_BLOB_BYTES)
-        shown["files"] = {"/".join(one.parts): len(one.content) for one in members if one.content}
-    sys.stdout.write(json.dumps(shown, indent=2) + "\n")
-    return _exit_code(ended)
+        shown["files"] = {
+            "/".join(member.parts): len(member.content) for member in members if member.content
+        }
+    return shown
 
 
 def _campaign(options: argparse.Namespace) -> CampaignTerms:
@@ -204,7 +233,7 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
         {**tables["params"], **options.params},
         limit_s,
         cores=tables["resources"].get("cores"),
-        memory=tuple(size_in_bytes(str(one)) for one in memory)
+        memory=tuple(size_in_bytes(str(size)) for size in memory)
         if isinstance(memory, list)
         else (size_in_bytes(str(memory)),),
         gpus=tables["resources"].get("gpus"),
@@ -212,12 +241,37 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
     )
 
 
-def _ended(runner: Runner, task: Task, campaign: CampaignTerms) -> Ended:
+def _run_all(
+    runner: Runner, tasks: Sequence[Task], campaign: CampaignTerms, show: Callable[..., None]
+) -> None:
+    if not is_batched(campaign):
+        for task in tasks:
+            show(task, runner.run(task, campaign))
+        return
+
+    def tell(
+        ends: Sequence[Tuple[Task, Ended]],
+        *,
+        over: bool = False,  # noqa: ARG001 - the call returns then
+        too_large_as: Optional[str] = None,  # noqa: ARG001
+        begun: Optional[Sequence[Task]] = (),  # noqa: ARG001
+    ) -> None:
+        for task, ended in ends:
+            show(task, ended)
+
+    size = campaign.handler["batch"]
+    for first in range(0, len(tasks), size):
+        runner.run_batch(tasks[first : first + size], campaign, tell)
+
+
+def _run(
+    runner: Runner, tasks: Sequence[Task], campaign: CampaignTerms, show: Callable[..., None]
+) -> None:
     # in a thread, as in an agent: Ctrl-C must not interrupt the start of a process
     with ThreadPoolExecutor(1) as pool:
-        attempt = pool.submit(runner.run, task, campaign)
+        attempt = pool.submit(_run_all, runner, tasks, campaign, show)
         try:
-            return attempt.result()
+            attempt.result()
         except KeyboardInterrupt:
             while not attempt.done():
                 runner.stop()

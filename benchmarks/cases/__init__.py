@@ -9,6 +9,7 @@ watched    claims while all look on who may, next to claims while nobody does
 priorities claims while those of a million tasks are changed, next to claims while none is
 results    as Arrow, next to COPY
 functions  calls of functions, next to executors of processes
+starts     of programs for many tasks, next to one by one
 siblings   ls while the tree grows
 counters   counts next to a recount
 instructions    of an exchange, whatever the load
@@ -20,6 +21,7 @@ hostile    gateway-hostile: agents next to a hostile client with a token
 strangers  gateway-...: agents next to hostile clients without a token
 distance   gateway-...: a wide-area network between agents, gateway and database
 inputs     savings of a node's cache of inputs
+beginnings gateway-new: calls one after the other in campaigns that have just begun
 doors      gateway-...: the ways that the study of AMGA compares
 front      two gateways of one queue, one with a front, for the cases front-...
 front_latency   front-...: how long claims take
@@ -34,6 +36,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from benchmarks.cases import (
+    beginnings,
     claims,
     counters,
     crowds,
@@ -54,6 +57,7 @@ from benchmarks.cases import (
     siblings,
     sizes,
     snapshot,
+    starts,
     strangers,
     touched,
     wal,
@@ -81,6 +85,7 @@ CASES: Final[Mapping[str, Case]] = {
     "latency": reading.latency,
     "arrow": results.arrow,
     "functions": functions.called,
+    "starts": starts.of_many,
     "siblings": siblings.listed,
     "counters": counters.exact,
     "instructions": instructions.counted,
@@ -100,6 +105,7 @@ CASES: Final[Mapping[str, Case]] = {
     "gateway-strangers": strangers.poured,
     "gateway-wan": distance.agents,
     "gateway-far-database": distance.database,
+    "gateway-new": beginnings.sequential,
     "gateway-amga": doors.amga,
     "front-latency": front_latency.near,
     "front-far-latency": front_latency.far,

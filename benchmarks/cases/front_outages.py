@@ -24,7 +24,7 @@ A_SECOND_EACH: Final = 2.0
 DOWN_S: Final = 2.0
 """For how long a killed Redis stays away."""
 POLL_S: Final = 0.01
-EMPTY_S: Final = 30.0
+POOL_S: Final = 30.0
 
 
 def restarted(bench: Bench) -> Iterator[Finding]:
@@ -43,10 +43,11 @@ def restarted(bench: Bench) -> Iterator[Finding]:
                 crowd.feed()
                 with AgentLoad(work, two.front.addresses, crowd.credentials) as load:
                     load.warm(scale.seconds)
-                    server.down()
+                    _wait(two.redis, until_empty=False)
+                    server.down(immediate=True)  # a checkpoint would give the pool time to empty
                     stocked.append(_stocked(two.redis))
                     before = load.totals().claimed
-                    _wait_until_empty(two.redis)
+                    _wait(two.redis, until_empty=True)
                     claimed.append(load.totals().claimed - before)
                     server.up()
                     resumed_s.append(_claimed_again_s(load))
@@ -133,7 +134,8 @@ def _stocked(redis: Redis) -> int:
     return entries
 
 
-def _wait_until_empty(redis: Redis) -> None:
-    deadline = time.monotonic() + EMPTY_S
-    while redis.entries() and time.monotonic() < deadline:
+def _wait(redis: Redis, *, until_empty: bool) -> None:
+    """Wait until the pool is empty, or is not, but not for ever."""
+    deadline = time.monotonic() + POOL_S
+    while bool(redis.entries()) == until_empty and time.monotonic() < deadline:
         time.sleep(POLL_S)

@@ -30,7 +30,10 @@ def together(bench: Bench) -> Iterator[Finding]:
     scale = bench.scale
     work = LoadWork(scale.healthy_agents, rate=scale.healthy_a_second)
     need, _ = needs(round(2 * scale.healthy_a_second), scale.seconds + 2 * WARM_S)
-    with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
+    with (
+        bench.stage() as stage,
+        running_gateways(stage.database.dsn, 1, bench.folder, options=["--pages"]) as gateways,
+    ):
         healthy = sessions.opened(stage.database, CAMPAIGN, work.agents)
         attacks = {
             what: (

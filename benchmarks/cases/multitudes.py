@@ -82,7 +82,7 @@ def arriving(bench: Bench) -> Iterator[Finding]:
         served_s,
         "s",
         goal=Goal(30, "most"),
-        note=f"told to come again {totals.busy:,} times, not connected {totals.broken:,} times; "
+        note=f"turned away {totals.busy:,} times, not connected {totals.broken:,} times; "
         f"{spent.of_each(count)}, of the load {spent.clients:.1f} s",
     )
     yield Finding(
@@ -118,7 +118,7 @@ def leaving(bench: Bench) -> Iterator[Finding]:
         left_s,
         "s",
         goal=Goal(15, "most"),
-        note=f"told to come again {totals.busy:,} times, not connected {totals.broken:,} times; "
+        note=f"turned away {totals.busy:,} times, not connected {totals.broken:,} times; "
         f"{spent.of_each(count)}, of the load {spent.clients:.1f} s",
     )
     yield Finding(

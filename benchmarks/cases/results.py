@@ -17,7 +17,7 @@ from benchmarks.stage import Bench, Stage
 from benchmarks.turns import compare
 from taskq.api.client import Client
 from taskq.compute.run import Run
-from taskq.compute.unpickling import ResultReader
+from taskq.compute.trust import ResultReader
 from taskq.db.catalogue import statement
 from taskq.db.connections import Database
 from taskq.planning.trial import CAMPAIGN

@@ -53,7 +53,7 @@ def held(bench: Bench) -> Iterator[Finding]:
     )
     touched = "pages touched by an exchange in the last quarter under it"
     if not all(held.first_pages for held, _ in pairs):
-        yield not_measured(touched, "the server has not told in so short a time")
+        yield not_measured(touched, "the server gave no figure in so short a time")
         return
     yield Finding(
         touched,

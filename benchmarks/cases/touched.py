@@ -15,7 +15,8 @@ from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database, Row, Statements
 from taskq.model.errors import Unavailable
 from taskq.planning.trial import CAMPAIGN
-from taskq_agent.protocol import DONE, LeaseIds, Report, Request
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import DONE, Report, Request
 
 EXCHANGES: Final = 50
 MANY: Final = 100

@@ -16,7 +16,8 @@ from benchmarks.load.connection import LoadConnection, Route
 from benchmarks.load.messages import LoadAck, LoadTask, Phrases, Response
 from benchmarks.load.work import Credentials, LoadTotals, LoadWork
 from benchmarks.loop import Loop
-from taskq_agent.protocol import ACCEPTED, DUPLICATE, MAX_CLAIM, LeaseIds
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import ACCEPTED, DUPLICATE, MAX_CLAIM
 
 OK: Final = int(HTTPStatus.OK)
 BUSY: Final = (int(HTTPStatus.TOO_MANY_REQUESTS), int(HTTPStatus.SERVICE_UNAVAILABLE))

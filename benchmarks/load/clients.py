@@ -24,7 +24,8 @@ from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.fair_share import Scope
 from taskq.model.errors import Conflict
 from taskq.planning.trial import CAMPAIGN
-from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import DONE, Hello, Report, Request, Task
 
 READY_S: Final = 60.0
 DRY_S: Final = 0.01

@@ -22,7 +22,8 @@ from benchmarks.load import messages
 from benchmarks.load.agent import BUSY
 from benchmarks.load.messages import Response, post
 from benchmarks.load.work import Credentials, LoadTarget
-from taskq_agent.protocol import DONE, RELEASED, Heartbeat, Held, LeaseIds, Report, Request
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import DONE, RELEASED, Heartbeat, Held, Report, Request
 
 MANY: Final = 1_000
 #: Attempts that a heartbeat names, of which there is none.

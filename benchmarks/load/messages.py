@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from benchmarks.load.work import Credentials, LoadWork
-from taskq_agent.protocol import DONE, Heartbeat, Held, Hello, Report, Request, SessionEnd, dumps
+from taskq_agent.protocol import DONE, Heartbeat, Held, Hello, Report, Request, SessionEnd
+from taskq_agent.wire import dumps
 
 BLANK: Final = b"\r\n\r\n"
 NO_CONTENT: Final = 204
@@ -145,7 +146,7 @@ def _head(path: str, host: str, token: str) -> bytes:
 
 def _exchange(request: Request) -> bytes:
     """Return an exchange with a place for reports."""
-    return _places(dumps(request).replace('"reports":[]', '"reports":[?]'))
+    return _places('{"reports":[?],' + dumps(request)[1:])
 
 
 def _reports(tasks: Sequence[LoadTask]) -> bytes:

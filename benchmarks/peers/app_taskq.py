@@ -21,7 +21,8 @@ from taskq.dispatch.batching import Batcher
 from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.fair_share import Scope
 from taskq.upkeep.keeper import Keeper
-from taskq_agent.protocol import DONE, Heartbeat, Hello, LeaseIds, Report, Request, Task, Welcome
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import DONE, Heartbeat, Hello, Report, Request, Task, Welcome
 
 EMPTY_PAUSE_S = 0.05
 

@@ -14,8 +14,13 @@ top         the full screen
 from __future__ import annotations
 
 import sys
-from types import TracebackType
-from typing import Final
+
+from taskq_agent.import_path import put_own_first
+
+put_own_first()
+
+from types import TracebackType  # noqa: E402 - from here on modules are Python's own
+from typing import Final  # noqa: E402
 
 _usual_hook: Final = sys.excepthook
 

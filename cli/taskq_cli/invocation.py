@@ -8,16 +8,20 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from typing import Any
 
 import click
 
 import taskq
 from taskq import Campaign, Client
-from taskq.db.address import EMBEDDED, await_start, display_name
 from taskq.db.connections import Database
+from taskq.db.dsn import display_name
 from taskq.db.queue_address import check_gateway, is_gateway, queue_address
 from taskq.db.standby import MOST_BEHIND_S
+from taskq.db.starting import await_start
+from taskq.db.translation import EMBEDDED
 from taskq.embedded import Server, ServerInfo
+from taskq.model.columns import Column
 from taskq.model.errors import (
     ExtraMissing,
     Forbidden,
@@ -28,7 +32,6 @@ from taskq.model.errors import (
 )
 from taskq.model.views import Status
 from taskq.model.words import duration
-from taskq_cli.display.output import Column
 from taskq_cli.display.text import one_line
 
 
@@ -171,7 +174,7 @@ def campaigns_with(
             yield Campaign(client.queries, node.campaign_id, node.path)
 
 
-def campaign_column(client: Client, path: str, *, below: bool = True) -> list[Column]:
+def campaign_column(client: Client, path: str, *, below: bool = True) -> list[Column[Any]]:
     """Return the column with the campaign's path, if there are campaigns below the path."""
     return [Column("campaign")] if below and client.campaign(path).status().children else []
 

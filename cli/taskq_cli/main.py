@@ -39,8 +39,8 @@ SECTIONS: Final[Sections] = {
     },
     "Agents": {
         "agent": "agent:agents",
-        "host": "places:hosts",
-        "site": "places:sites",
+        "host": "hosts:hosts",
+        "site": "sites:sites",
         "pilot": "pilots:pilots",
         "recover": "recover:recover",
         "gateway": "gateway:gateway",

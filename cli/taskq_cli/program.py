@@ -16,7 +16,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, cast
@@ -35,6 +37,35 @@ from taskq_cli.early_exits import Declined, Interrupted
 CONNECTION: Final = ("dsn", "url", "read_dsn", "read_behind")
 _SECRET: Final = frozenset({"dsn", "front"})  # may contain a password
 
+_ELSEWHERE: Final = {
+    "--json": "`-o json` writes JSON",
+    "--jsonl": "`-o jsonl` writes JSON Lines",
+    "--table": "the default output is a table",
+    "--top": "`--best N --by FIELD --lowest`, or --highest, chooses the best results",
+    "--ascending": "`--lowest` takes the lowest numbers as the best",
+    "--file": "--campaign-file names a campaign file",
+    "--csv": "`taskq export CAMPAIGN --to FILE.csv` writes CSV",
+    "--parquet": "`taskq export CAMPAIGN --to FILE.parquet` writes Parquet",
+    "--gateway": "commands use `--url` for a gateway; `taskq-agent run` starts agents that use one",
+    "--token-file": "commands read TASKQ_TOKEN_FILE; `taskq-agent run` starts agents with a token",
+}
+
+_LIST = "list"
+
+_MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
+
+#: Plural forms of commands, which the help does not list.
+_OTHER_NAMES: Final = {
+    "agents": "agent",
+    "hosts": "host",
+    "owners": "owner",
+    "pilots": "pilot",
+    "sites": "site",
+}
+_PREPARED: Final = WeakSet[click.Command]()
+
+Sections = Mapping[str, Mapping[str, str]]
+
 
 def _utf_8_only(callback: Callable[..., Any] | None) -> Callable[..., Any]:
     """Return a callback of a parameter that refuses values that are not UTF-8.
@@ -44,7 +75,7 @@ def _utf_8_only(callback: Callable[..., Any] | None) -> Callable[..., Any]:
 
     def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         if isinstance(value, tuple):
-            value = tuple(argument(one) if isinstance(one, str) else one for one in value)
+            value = tuple(argument(part) if isinstance(part, str) else part for part in value)
         elif isinstance(value, str):
             value = argument(value)
         for word in value if isinstance(value, tuple) else (value,):
@@ -61,30 +92,13 @@ def _utf_8_only(callback: Callable[..., Any] | None) -> Callable[..., Any]:
     return check
 
 
-_ELSEWHERE: Final = {
-    "--json": "`-o json` writes JSON",
-    "--jsonl": "`-o jsonl` writes JSON Lines",
-    "--table": "the default output is a table",
-    "--top": "`--best N --by FIELD --lowest`, or --highest, chooses the best results",
-    "--ascending": "`--lowest` takes the lowest numbers as the best",
-    "--file": "--campaign-file names a campaign file",
-    "--csv": "`taskq export CAMPAIGN --to FILE.csv` writes CSV",
-    "--parquet": "`taskq export CAMPAIGN --to FILE.parquet` writes Parquet",
-    "--gateway": "commands use `--url` for a gateway; `taskq-agent run` starts agents that use one",
-    "--token-file": "commands read TASKQ_TOKEN_FILE; `taskq-agent run` starts agents with a token",
-}
-
-
 def _unknown_option(error: click.NoSuchOption) -> str | None:
     """Return a message for an unknown option; None where click's own message is enough."""
     hint = _ELSEWHERE.get(error.option_name)
     parameters = () if error.ctx is None else error.ctx.command.params
-    if hint is None and any(one.name == "program" for one in parameters):
+    if hint is None and any(parameter.name == "program" for parameter in parameters):
         hint = "a program and its arguments follow after `--`"
     return None if hint is None else f"No such option {error.option_name!r}; {hint}."
-
-
-_LIST = "list"
 
 
 def _write_options(
@@ -92,9 +106,9 @@ def _write_options(
 ) -> None:
     """Write the options, and below them those of `CONNECTION`."""
     sections: dict[str, list[tuple[str, str]]] = {"Options": [], "Connection": []}
-    for one in command.get_params(ctx):
-        if (record := one.get_help_record(ctx)) is not None:
-            sections["Connection" if one.name in CONNECTION else "Options"].append(record)
+    for parameter in command.get_params(ctx):
+        if (record := parameter.get_help_record(ctx)) is not None:
+            sections["Connection" if parameter.name in CONNECTION else "Options"].append(record)
     for heading, rows in sections.items():
         if rows:
             with formatter.section(heading):
@@ -118,7 +132,7 @@ class ListGroup(click.Group):
         text = f"No such sub-command {first!r}"
         if close := get_close_matches(first, self.commands, n=1):
             return f"{text}; did you mean `{called} {close[0]}`?"
-        if any(isinstance(one, click.Argument) for one in self.commands[_LIST].params):
+        if any(isinstance(parameter, click.Argument) for parameter in self.commands[_LIST].params):
             text += "; a campaign's path begins with /"
         if "show" in self.commands:
             text += f"; `{called} show {first}` shows one"
@@ -130,29 +144,14 @@ class ListGroup(click.Group):
         listing = self.commands[_LIST]
         inner = click.Context(listing, info_name=_LIST, parent=ctx)
         rows = [
-            (one.make_metavar(inner), "The campaign, with all below it.")
-            for one in listing.params
-            if isinstance(one, click.Argument)
+            (parameter.make_metavar(inner), "The campaign, with all below it.")
+            for parameter in listing.params
+            if isinstance(parameter, click.Argument)
         ]
-        options = (one for one in listing.params if isinstance(one, click.Option))
-        records = (one.get_help_record(inner) for one in options)
+        options = (parameter for parameter in listing.params if isinstance(parameter, click.Option))
+        records = (option.get_help_record(inner) for option in options)
         with formatter.section("Without a sub-command, the same as list"):
-            formatter.write_dl([*rows, *(one for one in records if one is not None)])
-
-
-_MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
-
-#: Plural forms of commands, which the help does not list.
-_OTHER_NAMES: Final = {
-    "agents": "agent",
-    "hosts": "host",
-    "owners": "owner",
-    "pilots": "pilot",
-    "sites": "site",
-}
-_PREPARED: Final = WeakSet[click.Command]()
-
-Sections = Mapping[str, Mapping[str, str]]
+            formatter.write_dl([*rows, *(record for record in records if record is not None)])
 
 
 class Program(click.Group):
@@ -236,7 +235,8 @@ class Program(click.Group):
     ) -> int:
         """Run the command; print its error, if any; return the exit code."""
         try:
-            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            with _warnings_shown():
+                code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             return cast("int | None", code) or 0
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message(), err=True)
@@ -250,6 +250,23 @@ class Program(click.Group):
         except TaskqError as error:
             _write_error(error)
             return error.exit_code
+
+
+@contextmanager
+def _warnings_shown() -> Iterator[None]:
+    """Show warnings of the library as those of commands."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, UserWarning):
+                click.echo(f"Warning: {one_line(str(message))}.", err=True)
+            else:
+                others(message, category, *rest, **more)
+
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 def _prepared(command: click.Command) -> click.Command:
@@ -282,7 +299,7 @@ def _usage_text(error: click.ClickException) -> str:
     if context is None:
         return text
     if text.startswith("Got unexpected extra argument"):
-        options = {option for one in context.command.params for option in one.opts}
+        options = {option for parameter in context.command.params for option in parameter.opts}
         text += "; --key names a task" if "--key" in options else ""
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} See `{context.command_path} -h`."
 

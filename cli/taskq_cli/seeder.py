@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, TypeAlias
 
 import click
@@ -29,7 +28,7 @@ MAX_REPORTED: Final = 100
 """Most skipped bad lines that are shown; further ones are only counted."""
 
 LONG_CHECK_BYTES: Final = 268_435_456
-"""Least size of a compressed file whose verification takes seconds, and is announced."""
+"""Least size of a file that is read through first, which takes seconds, and is announced."""
 
 Show: TypeAlias = Callable[[SeedCount, "float | None"], None]
 
@@ -89,12 +88,12 @@ class Seeder:
         skipped, a damaged file adds all that can be read and raises `InvalidTask` at the end, as
         the missing part is unknown. Tasks that were added stay; the text says how many.
         """
-        sizes = [one.size() for one in inputs]
+        sizes = [file.size() for file in inputs]
         whole = None if None in sizes else sum(filter(None, sizes))
         behind = 0
         try:
-            for one, size in zip(inputs, sizes, strict=True):
-                with one.open() as source:
+            for file, size in zip(inputs, sizes, strict=True):
+                with file.open() as source:
                     self._seed(source, behind, whole)
                 behind += size or 0
         except KeyboardInterrupt:
@@ -127,13 +126,12 @@ class Seeder:
         def bad(line: BadLine) -> None:
             self._pass_over(source, line)
 
-        def clash(one: Clash) -> None:
-            self._name(source, one)
+        def clash(found: Clash) -> None:
+            self._name(source, found)
             if self._named == MAX_REPORTED_CLASHES:
                 click.echo("Further conflicts are only counted.", err=True)
 
-        if source.checked_first and (source.total_bytes or 0) >= LONG_CHECK_BYTES:
-            click.echo(f"Verifying {source.name} before adding its tasks.", err=True)
+        _prepare(source)
         try:
             of_source = self._campaign.seed(
                 source,
@@ -143,8 +141,8 @@ class Seeder:
                 on_progress=show,
             )
         except KeyConflict as error:
-            for one in error.clashes:
-                self._name(source, one)
+            for found in error.clashes:
+                self._name(source, found)
             raise
         if not of_source.read:
             warn(f"{source.name} has no records")
@@ -188,6 +186,18 @@ class Seeder:
         return f"; tasks added before: {self.count.added:,}; the same command continues from there"
 
 
+def _prepare(source: Source) -> None:
+    """Show the notes on a source that is about to be read, and announce a long check."""
+
+    def note(number: int, text: str) -> None:
+        click.echo(one_line(f"Note: {source.name}:{number}: {text}"), err=True)
+
+    if source.notes is not None:
+        source.notes.tell = note
+    if source.checked_first and (source.total_bytes or 0) >= LONG_CHECK_BYTES:
+        click.echo(f"Checking {source.name} before adding its tasks.", err=True)
+
+
 def _uncertain(damage: Damage) -> str:
     if damage.uncertain is None:
         return "nothing before it is uncertain"
@@ -199,8 +209,9 @@ class _Stopped(Exception):  # ends the loop of `Campaign.seed` from a callback
     pass
 
 
-def _sum(one: SeedCount, other: SeedCount) -> SeedCount:
-    return SeedCount(*map(operator.add, astuple(one), astuple(other)))
+def _sum(before: SeedCount, more: SeedCount) -> SeedCount:
+    own, further = asdict(before), asdict(more)
+    return SeedCount(**{name: number + further[name] for name, number in own.items()})
 
 
 def feed(output: str, feeder: Feeder, source: str, target: str) -> None:

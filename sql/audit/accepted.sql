@@ -3,7 +3,7 @@
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,
        format('it is %%s; attempts that are done: %%s', t.status, coalesce(a.done, 0)) as text
-  from taskq.state t
+  from taskq.states(%(campaign)s, %(after)s, %(upto)s) t
   left join (
       select a.task_id, count(*) as done
         from taskq.attempt a
@@ -13,8 +13,5 @@ select t.task_id,
          and a.outcome = 'done'
        group by a.task_id
   ) a on a.task_id = t.task_id
- where t.campaign_id = %(campaign)s
-   and t.task_id > %(after)s
-   and t.task_id <= %(upto)s
-   and coalesce(a.done, 0) <> (t.status::text = 'done')::integer
+ where coalesce(a.done, 0) <> (t.status::text = 'done')::integer
  order by t.task_id

@@ -29,8 +29,7 @@ with counted as (
      ) as m (name, number)
 ), found as (
     select t.status::text as name, count(*) as number
-      from taskq.state t
-     where t.campaign_id = %(campaign)s
+      from taskq.states(%(campaign)s, 0, 9223372036854775807) t
      group by t.status
      union all
     select m.name, m.number

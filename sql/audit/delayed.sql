@@ -2,10 +2,7 @@
 --
 -- Parameters, rows: see held.sql. Index: task_pkey.
 select t.task_id, 'it is delayed, but not until any time' as text
-  from taskq.state t
- where t.campaign_id = %(campaign)s
-   and t.task_id > %(after)s
-   and t.task_id <= %(upto)s
-   and t.status::text = 'delayed'
+  from taskq.states(%(campaign)s, %(after)s, %(upto)s) t
+ where t.status::text = 'delayed'
    and t.due_at is null
  order by t.task_id

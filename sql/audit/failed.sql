@@ -2,15 +2,12 @@
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id, format('it is failed, but its last attempt was %%s', a.outcome) as text
-  from taskq.state t
+  from taskq.states(%(campaign)s, %(after)s, %(upto)s) t
   join taskq.attempt a
     on a.campaign_id = t.campaign_id
    and a.task_id = t.task_id
    and a.attempt = t.attempt
- where t.campaign_id = %(campaign)s
-   and t.task_id > %(after)s
-   and t.task_id <= %(upto)s
-   and a.campaign_id = %(campaign)s
+ where a.campaign_id = %(campaign)s
    and a.task_id > %(after)s
    and a.task_id <= %(upto)s
    and t.status::text = 'failed'

@@ -14,13 +14,12 @@ select coalesce(s.task_id, t.task_id, a.task_id) as task_id,
        where s.campaign_id = %(campaign)s
          and s.task_id > %(after)s
          and s.task_id <= %(upto)s
+       order by s.campaign_id, s.task_id  -- has one index only
+      offset 0
   ) s
   full join (
       select distinct t.task_id
-        from taskq.state t
-       where t.campaign_id = %(campaign)s
-         and t.task_id > %(after)s
-         and t.task_id <= %(upto)s
+        from taskq.states(%(campaign)s, %(after)s, %(upto)s) t
   ) t on t.task_id = s.task_id
   full join (
       select distinct a.task_id

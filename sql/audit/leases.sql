@@ -13,11 +13,8 @@ select h.task_id,
          and a.task_id <= %(upto)s
        union all
       select t.task_id, t.attempt, t.lease_id
-        from taskq.state t
-       where t.campaign_id = %(campaign)s
-         and t.task_id > %(after)s
-         and t.task_id <= %(upto)s
-         and t.status::text = 'working'
+        from taskq.states(%(campaign)s, %(after)s, %(upto)s) t
+       where t.status::text = 'working'
          and t.lease_id is not null
   ) h
  group by h.task_id, h.lease_id

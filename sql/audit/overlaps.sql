@@ -21,11 +21,8 @@ select h.task_id,
                and a.task_id <= %(upto)s
              union all
             select t.task_id, t.attempt, t.claimed_at, null, false
-              from taskq.state t
-             where t.campaign_id = %(campaign)s
-               and t.task_id > %(after)s
-               and t.task_id <= %(upto)s
-               and t.status::text = 'working'
+              from taskq.states(%(campaign)s, %(after)s, %(upto)s) t
+             where t.status::text = 'working'
         ) e
       window before as (partition by e.task_id order by e.attempt)
   ) h

@@ -13,11 +13,8 @@ select h.task_id,
       select t.task_id, t.session_id,
              (select true from taskq.session s where s.session_id = t.session_id) as known,
              (select s.ended_at from taskq.session s where s.session_id = t.session_id) as ended_at
-        from taskq.state t
-       where t.campaign_id = %(campaign)s
-         and t.task_id > %(after)s
-         and t.task_id <= %(upto)s
-         and t.status::text = 'working'
+        from taskq.states(%(campaign)s, %(after)s, %(upto)s) t
+       where t.status::text = 'working'
          and t.session_id <> 0
   ) h
  where h.known is null

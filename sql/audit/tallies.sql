@@ -7,7 +7,7 @@ select t.task_id,
        format('failures that count against it: %%s, on %%s hosts, losses: %%s; attempts that failed: %%s, were lost: %%s',
               t.failures, coalesce(cardinality(t.avoids), 0), t.losses, coalesce(a.failed, 0),
               coalesce(a.lost, 0)) as text
-  from taskq.state t
+  from taskq.states(%(campaign)s, %(after)s, %(upto)s) t
   left join (
       select a.task_id,
              count(*) filter (where a.outcome = 'failed') as failed,
@@ -19,10 +19,7 @@ select t.task_id,
          and a.task_id <= %(upto)s
        group by a.task_id
   ) a on a.task_id = t.task_id
- where t.campaign_id = %(campaign)s
-   and t.task_id > %(after)s
-   and t.task_id <= %(upto)s
-   and (t.failures not between 0 and coalesce(a.failed, 0)
+ where (t.failures not between 0 and coalesce(a.failed, 0)
         or t.losses not between 0 and coalesce(a.lost, 0)
         or coalesce(cardinality(t.avoids), 0)
            > t.failures + greatest(t.losses - 1, 0) + coalesce(a.hedged, 0))

@@ -4,10 +4,7 @@
 select t.task_id,
        format('it stands in several places, as %%s',
               string_agg(t.status::text, ' and ' order by t.status)) as text
-  from taskq.state t
- where t.campaign_id = %(campaign)s
-   and t.task_id > %(after)s
-   and t.task_id <= %(upto)s
+  from taskq.states(%(campaign)s, %(after)s, %(upto)s) t
  group by t.task_id
 having count(*) > 1
  order by t.task_id

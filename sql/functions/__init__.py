@@ -1,1 +1,1 @@
-"""The server-side functions, one operation a file."""
+"""The server-side functions, one operation a file, in folders by subject."""

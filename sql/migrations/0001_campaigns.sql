@@ -15,7 +15,7 @@
 --   * The pair (task, lease_id) is the fence. The caller of a claim draws the lease id; the server never makes
 --     one up. Every message about an attempt names both, and changes nothing if the task has another lease.
 --   * A function that moves tasks appends one row to `delta` in the same transaction. Counts are
---     counter + sum(delta), in one snapshot; see functions/fold.sql.
+--     counter + sum(delta), in one snapshot; see fold.sql.
 --   * Rows of several tasks are locked in the order of task_id, so nobody waits in a circle.
 --   * Only the database's clock decides about time: clock_timestamp(), never the transaction's start.
 --   * The key of everything hot begins with the campaign, and a hot statement names one campaign, so that the
@@ -88,7 +88,7 @@ create table taskq.campaign (
     front boolean not null default true,
     late_results text not null default 'reject',
     never_retry text[] not null default '{}',
-    max_lost_nodes integer not null default 3,
+    max_lost_hosts integer not null default 3,
     max_failure_share double precision default 0.9,
     paused_why text,
     max_out_of_time integer not null default 5,
@@ -128,7 +128,7 @@ create table taskq.campaign (
     constraint campaign_inputs_object check (jsonb_typeof(inputs) = 'object'),
     constraint campaign_max_attempts_range check (max_attempts between 1 and 1000),
     constraint campaign_max_losses_range check (max_losses between 1 and 1000),
-    constraint campaign_max_lost_nodes_range check (max_lost_nodes between 1 and 1000),
+    constraint campaign_max_lost_hosts_range check (max_lost_hosts between 1 and 1000),
     constraint campaign_max_out_of_time_range check (max_out_of_time between 1 and 1000),
     constraint campaign_max_failure_share_range check (max_failure_share > 0 and max_failure_share < 1),
     constraint campaign_never_retry_range check (cardinality(never_retry) <= 100),
@@ -180,18 +180,18 @@ comment on column taskq.campaign.revision is 'Rises with each change of what age
 comment on column taskq.campaign.handler is 'How agents run a task; null: the campaign only groups others.';
 comment on column taskq.campaign.params is 'Values that all its tasks share.';
 comment on column taskq.campaign.max_attempts is 'After so many failures a task is failed for good.';
-comment on column taskq.campaign.max_losses is 'After the loss of so many agents a task is failed for good.';
-comment on column taskq.campaign.max_lost_nodes is
-    'After the loss of agents on so many different nodes a task is failed for good, as poison.';
+comment on column taskq.campaign.max_losses is 'After so many losses, attempts whose agent vanished, a task is failed for good.';
+comment on column taskq.campaign.max_lost_hosts is
+    'After losses on so many different hosts a task is failed for good, as poison.';
 comment on column taskq.campaign.max_out_of_time is
     'After so many attempts in a row that ran out of their agents'' time without progress, a task is failed for '
-    'good as too-long; see functions/too_long.sql.';
+    'good as too-long; see too_long.sql.';
 comment on column taskq.campaign.never_retry is 'Classes of error after which a task is failed at once.';
 comment on column taskq.campaign.backoff_s is 'How long the first retry waits; each further one waits longer.';
 comment on column taskq.campaign.time_limit_s is 'How long an attempt may take.';
 comment on column taskq.campaign.limited_at is
     'When time_limit_s was last changed; null: no attempt from before is at work. See '
-    'functions/enforce_time_limits.sql.';
+    'enforce_time_limits.sql.';
 comment on column taskq.campaign.max_failure_share is
     'The campaign pauses itself when a larger share of its recent attempts failed; null: never.';
 comment on column taskq.campaign.paused_why is 'Why it paused itself; null if a person did, or it is not paused.';
@@ -214,7 +214,7 @@ comment on column taskq.campaign.running_quota is
 comment on column taskq.campaign.max_running is
     'The smallest of the limits; null: any number. Claims look at this alone, so a campaign without limits costs '
     'them nothing. A limit per site alone gives it a value that nothing reaches, so that claims check such a '
-    'campaign as a limited one. See functions/room.sql and site_room.sql.';
+    'campaign as a limited one. See room_to_run.sql and site_room.sql.';
 comment on column taskq.campaign.inputs is
     'Files that its tasks share, {"name": {"digest": SHA-256 in hex, "size": bytes}}; children do not inherit them.';
 comment on column taskq.campaign.front is 'Whether its tasks may be leased ahead.';
@@ -223,7 +223,7 @@ comment on column taskq.campaign.checkpoint_every_s is 'How often a running atte
 comment on column taskq.campaign.output_bytes is 'Largest archive of output files of a task; null: none are kept.';
 comment on column taskq.campaign.output_total_bytes is 'How many bytes of output files it keeps in all.';
 comment on column taskq.campaign.owner is 'The login or token that created it.';
-comment on column taskq.campaign.hedge is 'Share of its tasks that may have a second attempt; see functions/hedge.sql.';
+comment on column taskq.campaign.hedge is 'Share of its tasks that may have a second attempt; see hedge.sql.';
 comment on column taskq.campaign.hedged is 'How many tasks have had a second attempt.';
 
 
@@ -250,7 +250,7 @@ create table taskq.quota (
 comment on table taskq.quota is 'What all campaigns of an owner together may use; null: any amount.';
 comment on column taskq.quota.max_running is 'Tasks that run at a time.';
 comment on column taskq.quota.max_waiting is 'Tasks that wait or are delayed.';
-comment on column taskq.quota.max_bytes is 'Bytes stored; see functions/stored_bytes.sql.';
+comment on column taskq.quota.max_bytes is 'Bytes stored; see stored_bytes.sql.';
 comment on column taskq.quota.is_full is 'Whether the bytes were used up when the keeper last looked.';
 comment on column taskq.quota.weight is 'Of the owner among the others, if tasks are shared between owners.';
 comment on column taskq.quota.login is 'Who last changed it, at set_at; for people, no statement reads these.';

@@ -11,8 +11,8 @@
 --     others      a row
 --
 -- So the life of most tasks writes a spec, its share of a bundle, and an attempt. Claims and reports know spans and
--- bundles. So do the verbs that move all tasks of a campaign: they change whole spans (functions/move_spans.sql).
--- All other verbs know rows only, and first unpack the tasks that they are about, see functions/unpack.sql and
+-- bundles. So do the verbs that move all tasks of a campaign: they change whole spans (move_spans.sql).
+-- All other verbs know rows only, and first unpack the tasks that they are about, see unpack.sql and
 -- unspan.sql.
 
 create type taskq.task_status as enum ('waiting', 'delayed', 'working', 'done', 'failed', 'cancelled');
@@ -21,7 +21,7 @@ create type taskq.attempt_outcome as enum (
     'done', 'failed', 'lost', 'released', 'cancelled', 'hedged', 'withdrawn');
 
 
--- No plan of a function depends on statistics (see functions/tasks.sql); queries of people and reports do. By
+-- No plan of a function depends on statistics (see tasks.sql); queries of people and reports do. By
 -- default a table is analysed when a tenth of it has changed: next to five million older tasks one campaign of
 -- half a million would stay unknown for good. ANALYZE reads 30,000 rows at most, whatever the table's size.
 --
@@ -95,7 +95,7 @@ comment on column taskq.task.due_at is
 comment on column taskq.task.failures is 'Attempts that failed since an operator last retried it.';
 comment on column taskq.task.losses is 'Attempts whose agents were lost since an operator last retried it.';
 comment on column taskq.task.avoids is
-    'Hashes of the names of the hosts that it avoids, the latest last; see functions/avoiding.sql.';
+    'Hashes of the names of the hosts that it avoids, the latest last; see avoiding.sql.';
 
 
 create table taskq.span (
@@ -171,7 +171,7 @@ create index attempt_unsuccessful on taskq.attempt (campaign_id, error_class, ta
 
 comment on table taskq.attempt is
     'How an attempt ended. It changes in two cases: a late success takes the place of a loss, see '
-    'functions/salvage.sql; a success is withdrawn, see functions/withdraw.sql.';
+    'salvage.sql; a success is withdrawn, see withdraw.sql.';
 comment on column taskq.attempt.outcome is
     'hedged: its lease was ended in favour of a second attempt; it went on, and its success counts if it is first. '
     'withdrawn: it was done, and an operator has withdrawn its result.';
@@ -189,11 +189,11 @@ create table taskq.withdrawal (
 );
 
 comment on table taskq.withdrawal is
-    'Which results were withdrawn, so that readers who have them learn it; see functions/withdraw.sql.';
+    'Which results were withdrawn, so that readers who have them learn it; see withdraw.sql.';
 comment on column taskq.withdrawal.withdrawn_at is 'For people, no statement reads it.';
 
 
-create view taskq.state as
+create view taskq.state_beyond_spans as
     select t.campaign_id, t.task_id, t.status, t.lease_id, t.session_id, t.claimed_at, t.due_at,
            t.attempt, t.failures, t.losses, t.avoids
       from taskq.task t
@@ -201,12 +201,6 @@ create view taskq.state as
     select b.campaign_id, k.task_id, 'working', b.lease_id, b.session_id, b.claimed_at, null, 1, 0, 0, null
       from taskq.bundle b
      cross join lateral unnest(b.tasks) as k (task_id)
-     union all
-    select n.campaign_id, s.task_id, n.status, null, null, null, null, 0, 0, 0, null
-      from taskq.span n
-      join taskq.spec s
-        on s.campaign_id = n.campaign_id
-       and s.task_id between n.next_id and n.last_id
      union all
     select a.campaign_id, a.task_id, 'done', a.lease_id, a.session_id, a.claimed_at, null, l.attempt,
            l.failures, l.losses, null
@@ -217,16 +211,33 @@ create view taskq.state as
                   count(*) filter (where l.outcome = 'failed') as failures,
                   count(*) filter (where l.outcome = 'lost'
                                       or l.outcome in ('done', 'withdrawn')
-                                     and l.error_class <> 'hedged') as losses
+                                     and l.error_class not in ('hedged', 'not-begun')) as losses
              from taskq.attempt l
             where l.campaign_id = a.campaign_id
               and l.task_id = a.task_id) l
      where a.outcome = 'done'
        and a.attempt = l.first_done
-       and not exists (
-           select from taskq.task t
-            where t.campaign_id = a.campaign_id
-              and t.task_id = a.task_id);
+       and (select t.task_id  -- by key, whatever is known of the campaign, see tasks()
+              from taskq.task t
+             where t.campaign_id = a.campaign_id
+               and t.task_id >= a.task_id
+               and t.task_id <= a.task_id
+             order by t.campaign_id, t.task_id
+             limit 1) is null;
+
+comment on view taskq.state_beyond_spans is
+    'The state of each task that is not in a span, see state; a part of it and of states().';
+
+create view taskq.state as
+    select b.campaign_id, b.task_id, b.status, b.lease_id, b.session_id, b.claimed_at, b.due_at,
+           b.attempt, b.failures, b.losses, b.avoids
+      from taskq.state_beyond_spans b
+     union all
+    select n.campaign_id, s.task_id, n.status, null, null, null, null, 0, 0, 0, null
+      from taskq.span n
+      join taskq.spec s
+        on s.campaign_id = n.campaign_id
+       and s.task_id between n.next_id and n.last_id;
 
 comment on view taskq.state is
     'The state of each task, wherever it is kept: for people and the audit, never for a statement that must be fast '
@@ -247,7 +258,7 @@ with (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
 create index site_claim_site on taskq.site_claim (campaign_id, site, uuid_hash(lease_id));
 
 comment on table taskq.site_claim is
-    'Claims of agents at a site, in campaigns that limit how many tasks run there; see functions/site_room.sql.';
+    'Claims of agents at a site, in campaigns that limit how many tasks run there; see site_room.sql.';
 comment on column taskq.site_claim.tasks is
     'At most how many of them run; later claims find and forget those that have ended.';
 
@@ -270,7 +281,7 @@ comment on table taskq.progress is
     'How far attempts are, if they report it. A row under another lease than the task''s belongs to an attempt that '
     'has ended, and does not count.';
 comment on column taskq.progress.until is
-    'When the row goes unless the attempt reports again; see functions/forget_progress.sql.';
+    'When the row goes unless the attempt reports again; see forget_progress.sql.';
 
 create unlogged table taskq.followed (
     campaign_id bigint not null,
@@ -342,7 +353,7 @@ create index delta_xid on taskq.delta (xid);
 alter table taskq.delta replica identity full;
 
 comment on table taskq.delta is 'Moves of tasks that are not folded yet: one row per transaction and campaign.';
-comment on column taskq.delta.since is 'In a sum of deltas: when the first of them was added; see functions/fold.sql.';
+comment on column taskq.delta.since is 'In a sum of deltas: when the first of them was added; see fold.sql.';
 
 create table taskq.fold (
     only_one boolean not null default true,

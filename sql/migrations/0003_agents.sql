@@ -1,6 +1,36 @@
 -- Agents: their sessions, the tokens that let them in, who is kept away, gateways, and the batch jobs that carry
 -- agents.
 
+-- What a heartbeat says of anything but attempts: the members that taskq_agent.protocol.Heartbeat has of it, which
+-- has their limits too. beat() checks their types by these.
+create domain taskq.tallied as integer constraint tallied_range check (value >= 0);
+
+create type taskq.trouble as (
+    failures integer,
+    error_class text,
+    try_in_s double precision,
+    warnings text[],
+    cause text
+);
+
+create type taskq.campaign_outcomes as (
+    campaign bigint,
+    done taskq.tallied,
+    failed taskq.tallied
+);
+
+create type taskq.smaller_batch as (
+    campaign bigint,
+    size integer,
+    error_class text
+);
+
+create type taskq.said as (
+    trouble taskq.trouble,
+    tally taskq.campaign_outcomes[],
+    batches taskq.smaller_batch[]
+);
+
 create table taskq.session (
     session_id bigint generated always as identity,
     key uuid not null,
@@ -21,11 +51,12 @@ create table taskq.session (
     token_hash bytea,
     drain boolean not null default false,
     address inet,
-    trouble jsonb,
+    said jsonb,
+    claims jsonb,
     left_why text,
     end_class text,
     exit_code integer,
-    tally jsonb,
+    attempts integer,
     suspect text,
     constraint session_pkey primary key (session_id),
     constraint session_key_key unique (key),
@@ -35,10 +66,8 @@ create table taskq.session (
     constraint session_end_class_length check (length(end_class) <= 100),
     constraint session_token_hash_length check (length(token_hash) = 32),
     constraint session_token_whole check ((token_id is null) = (token_hash is null)),
-    constraint session_trouble_object check (
-        jsonb_typeof(trouble) = 'object' and octet_length(trouble::text) <= 2000),
-    constraint session_tally_array check (
-        jsonb_typeof(tally) = 'array' and octet_length(tally::text) <= 4000)
+    constraint session_said_object check (jsonb_typeof(said) = 'object'),
+    constraint session_claims_array check (jsonb_typeof(claims) = 'array')
 )
 with (fillfactor = 50);
 
@@ -57,25 +86,27 @@ comment on table taskq.session is
 comment on column taskq.session.key is 'Drawn by the agent, so that opening can be repeated.';
 comment on column taskq.session.campaign_id is 'It serves this campaign with all below it.';
 comment on column taskq.session.lease_s is 'Seconds without a heartbeat after which its leases expire.';
-comment on column taskq.session.offers is 'Tags that the agent offers; see functions/offered.sql.';
+comment on column taskq.session.offers is 'Tags that the agent offers; see offered.sql.';
 comment on column taskq.session.token_id is 'The token that opened it; null: a direct agent.';
 comment on column taskq.session.token_hash is 'SHA-256 of the session''s own token.';
 comment on column taskq.session.drain is 'The agent is to claim no more, and to leave.';
 comment on column taskq.session.address is 'Where the agent came from, as the gateway saw it.';
-comment on column taskq.session.trouble is
-    'From the last heartbeat: warnings, and why the agent makes one attempt at a time if there are failures; null: '
+comment on column taskq.session.said is
+    'What its last heartbeat said of anything but attempts, as the type taskq.said has it; null: nothing, so '
     'all is well.';
-comment on column taskq.session.left_why is 'Why the agent left; this and exit_code are its own report.';
+comment on column taskq.session.claims is
+    'What its last heartbeat said of claims of tasks that begin together, see taskq_agent.protocol.HeldClaim: begun '
+    'has those that its programs have begun; without it, they do not say.';
+comment on column taskq.session.left_why is
+    'Why the agent left; this, exit_code and attempts (how many ran there) are its own report.';
 comment on column taskq.session.end_class is
     'Class of error of the attempts that the end of its batch job cut off; null: it did not end so.';
-comment on column taskq.session.tally is
-    'How its first attempts ended: [[campaign, done, failed], ...], from its last heartbeat.';
-comment on column taskq.session.suspect is 'Why its host is slowed; see functions/judge_hosts.sql.';
+comment on column taskq.session.suspect is 'Why its host is slowed; see judge_hosts.sql.';
 
 
 -- Tokens. Each kind of managers' tokens may do what the one before may: a manager looks at campaigns, steers and
 -- feeds them; a submitter creates and changes them, so it decides what agents execute; a pickler has agents unpickle
--- what it sends. functions/permit.sql compares by this order.
+-- what it sends. permit.sql compares by this order.
 create type taskq.token_kind as enum ('site', 'manager', 'submitter', 'pickler');
 
 create table taskq.token (
@@ -160,7 +191,7 @@ create table taskq.refused_hello (
 
 comment on table taskq.refused_hello is
     'Hosts whose agents were refused a session although their token is known here: it is used up, revoked or '
-    'expired, the host or site is banned, or the like. See functions/note_refused_hellos.sql, which bounds it.';
+    'expired, the host or site is banned, or the like. See note_refused_hellos.sql, which bounds it.';
 comment on column taskq.refused_hello.host is 'As the agent reported it; so is site.';
 comment on column taskq.refused_hello.why is 'Of the latest refusal, as is last_at, which may be half a minute late.';
 
@@ -182,11 +213,11 @@ create index refusal_last_at on taskq.refusal (last_at);
 comment on table taskq.refusal is
     'Agents that could not run a campaign since it was last opened or changed: its program is missing on their '
     'node, or its `prepare` fails. The task goes back, counted neither as failure nor as loss, and the agent '
-    'serves other campaigns for a while. See functions/pause_refused.sql.';
+    'serves other campaigns for a while. See pause_refused.sql.';
 comment on column taskq.refusal.times is
     'How often since any agent has succeeded; attempts that ran side by side count once.';
 comment on column taskq.refusal.pauses is
-    'How often in a row the agent has refused the campaign, even if others succeeded; see functions/note_refusals.sql.';
+    'How often in a row the agent has refused the campaign, even if others succeeded; see note_refusals.sql.';
 comment on column taskq.refusal.claimed_at is 'Of the last refused attempt, as are last_at, error_class and error.';
 
 create table taskq.refused (
@@ -271,7 +302,7 @@ comment on column taskq.pilot.failures is
 comment on column taskq.pilot.trouble is 'The batch system''s message about the last failure.';
 comment on column taskq.pilot.retry_at is 'Nothing is submitted before.';
 comment on column taskq.pilot.next_number is 'The number of the next job.';
-comment on column taskq.pilot.holder is 'The loop that acts for it, until held_until; see functions/hold_pilot.sql.';
+comment on column taskq.pilot.holder is 'The loop that acts for it, until held_until; see hold_pilot.sql.';
 comment on column taskq.pilot.looked_at is 'When a loop last acted for it; looked_from: on which host.';
 
 create table taskq.pilot_job (
@@ -309,7 +340,7 @@ create index pilot_job_live on taskq.pilot_job (pilot_id, number) where status <
 
 comment on table taskq.pilot_job is 'Batch jobs of pilots; each carries an agent on each of its nodes.';
 comment on column taskq.pilot_job.name is
-    'Its name in the batch system, which its agents have too; see functions/begin_pilot_jobs.sql. The collation is '
+    'Its name in the batch system, which its agents have too; see begin_pilot_jobs.sql. The collation is '
     'that of session.agent, so that the index there serves.';
 comment on column taskq.pilot_job.status is
     'submitting: the loop is about to submit it, or died meanwhile; queued, running: as the batch system says.';

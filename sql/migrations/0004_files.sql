@@ -96,7 +96,7 @@ comment on table taskq.output is
     'the attempt under its lease was accepted.';
 comment on column taskq.output.token_id is 'Of the session that saved it; 0: a direct agent.';
 comment on column taskq.output.decided is
-    'It counts for good. Rows that will never count are removed, see functions/end_outputs.sql.';
+    'It counts for good. Rows that will never count are removed, see end_outputs.sql.';
 
 create table taskq.output_use (
     campaign_id bigint not null,
@@ -117,7 +117,7 @@ comment on column taskq.output_use.part is
 
 
 -- Indexes of results: a campaign's results in the order of one of their numbers. The keeper takes in new results, so
--- reports know nothing of indexes; a ranking uses an index that has all results, see functions/best_results.sql.
+-- reports know nothing of indexes; a ranking uses an index that has all results, see best_results.sql.
 
 create table taskq.result_index (
     index_id bigint generated always as identity,
@@ -140,7 +140,7 @@ create unique index result_index_field on taskq.result_index (campaign_id, part,
 
 comment on table taskq.result_index is
     'Indexes of results: which number of which campaign, and how far each is filled.';
-comment on column taskq.result_index.part is 'Where the number is; name: its field. See functions/best_results.sql.';
+comment on column taskq.result_index.part is 'Where the number is; name: its field. See best_results.sql.';
 comment on column taskq.result_index.looked is 'Where the next step continues; 0: at the first task.';
 comment on column taskq.result_index.seen is 'Results that were taken in.';
 comment on column taskq.result_index.ranked is 'Of those seen, the ones with a number.';

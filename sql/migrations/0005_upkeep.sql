@@ -15,7 +15,7 @@ comment on table taskq.keeper is 'One row: the keeper that acts, and until when 
 comment on column taskq.keeper.renewed_at is 'When the last round began.';
 comment on column taskq.keeper.rounds is
     'How many rounds there were. A keeper that remembers more has seen work that this server lacks; see '
-    'functions/note_set_back.sql.';
+    'note_set_back.sql.';
 
 insert into taskq.keeper (until) values ('-infinity');
 
@@ -43,16 +43,16 @@ create table taskq.serving (
 );
 
 comment on table taskq.serving is
-    'One row: since when this server serves, where its own start does not show it; see functions/serving_since.sql.';
+    'One row: since when this server serves, where its own start does not show it; see serving_since.sql.';
 comment on column taskq.serving.timeline is 'The server''s own number, which rises with each promotion of a standby.';
 comment on column taskq.serving.since is 'When the keeper first saw this timeline.';
 comment on column taskq.serving.earlier is
     'Timelines of earlier servers, added up, if this one began at 1 again: after pg_upgrade, or as a copy. See '
-    'functions/timeline.sql.';
+    'timeline.sql.';
 
 insert into taskq.serving (timeline, since) values (0, '-infinity');
 
--- Some servers hide it; see functions/wal_timeline.sql, which is not installed yet.
+-- Some servers hide it; see wal_timeline.sql, which is not installed yet.
 do $$
 begin
     update taskq.serving
@@ -78,7 +78,7 @@ create table taskq.brake (
 
 comment on table taskq.brake is
     'One row: the brake on expiry. It is on while so many agents are silent that an outage of the service must '
-    'be the cause; see functions/brake.sql.';
+    'be the cause; see brake.sql.';
 comment on column taskq.brake.since is 'When it was put on; null: it is off.';
 comment on column taskq.brake.heard_at is 'When the first silent agent was heard again; null: none yet.';
 comment on column taskq.brake.until is 'When the last of those that stay silent expire; null: not known.';
@@ -100,7 +100,7 @@ with (fillfactor = 50);
 
 comment on table taskq.pulse is
     'The window in which a campaign''s share of failures is measured, with the counts at its beginning; of '
-    'campaigns in which attempts failed. See functions/pulse.sql.';
+    'campaigns in which attempts failed. See pause_failing.sql.';
 
 create table taskq.trend (
     campaign_id bigint not null,
@@ -119,13 +119,13 @@ with (autovacuum_vacuum_scale_factor = 0.05);
 comment on table taskq.trend is
     'Counts of campaigns with all below them, a point a minute, farther apart with age. Counts begin with the '
     'campaign, so that a rate is a difference and points can be left out anywhere. Bounded to some 20 MB by '
-    'functions/record_trends.sql and thin_trends.sql.';
+    'record_trends.sql and thin_trends.sql.';
 comment on column taskq.trend.failures is 'Attempts that failed or were lost.';
 comment on column taskq.trend.minute is 'Minutes since 1970; the counts are those at its end.';
 comment on column taskq.trend.agents is 'Open sessions that serve it, above or below.';
 
 
--- The front: tasks leased ahead into Redis lists; see functions/lease_ahead.sql.
+-- The front: tasks leased ahead into Redis lists; see lease_ahead.sql.
 
 create table taskq.front (
     only_one boolean not null default true,
@@ -186,8 +186,9 @@ comment on table taskq.front_list is 'What waits in the lists, as the refiller l
 comment on column taskq.front_list.rank is 'The largest -priority among the entries.';
 
 
--- Notifications. Events are detected in the database, from counters and sessions (functions/note_events.sql), and
--- sent by keepers, which know passwords and programs. Nothing that moves tasks reads or writes these tables.
+-- Notifications. A keeper judges what holds of the campaigns of rules, as `taskq explain` does, and stores that
+-- (begin_look.sql, note_events.sql); keepers send the events, since they know passwords and programs. Nothing that
+-- moves tasks reads or writes these tables.
 
 create table taskq.notify_rule (
     name text collate "C" not null,
@@ -224,7 +225,7 @@ comment on column taskq.notify_rule.target is
     'mail:ADDRESS, webhook:https://..., or webhook:NAME and command:NAME, which are files of the keeper''s user.';
 comment on column taskq.notify_rule.reach is 'What a sender must be able to do.';
 comment on column taskq.notify_rule.after_s is
-    'How long a condition must hold before it becomes an event; null: as functions/note_events.sql says.';
+    'How long a condition must hold before it becomes an event; null: each event has its own time.';
 comment on column taskq.notify_rule.login is 'Who has made the rule.';
 comment on column taskq.notify_rule.holder is 'The sender that is sending a message of it, until held_until.';
 comment on column taskq.notify_rule.attempts is 'How many failed in a row; trouble: why the last one did.';
@@ -236,6 +237,7 @@ create table taskq.notify_condition (
     event text not null,
     subject text collate "C" not null,
     since timestamptz not null,
+    after_s double precision not null,
     noted boolean not null default false,
     gone_at timestamptz,
     figures jsonb not null,
@@ -245,8 +247,9 @@ create table taskq.notify_condition (
 
 comment on table taskq.notify_condition is 'What holds now, for each rule.';
 comment on column taskq.notify_condition.subject is
-    'What it is about: the campaign of the rule, or one above or below it; a disk; a trouble.';
-comment on column taskq.notify_condition.since is 'Since when it holds.';
+    'What it is about: the campaign of the rule, one above or below it, a host, an owner, a disk.';
+comment on column taskq.notify_condition.event is 'The code of the reason, as `taskq explain` has it; or `disk`.';
+comment on column taskq.notify_condition.since is 'Since when it holds; after_s: how long it must to become an event.';
 comment on column taskq.notify_condition.noted is 'It has become an event.';
 comment on column taskq.notify_condition.gone_at is 'Since when it holds no longer; null: it does.';
 
@@ -286,10 +289,15 @@ comment on column taskq.notify_sender.reaches is
 create table taskq.notify_watch (
     only_one boolean not null default true,
     due_at timestamptz not null,
+    look bigint not null default 0,
+    begun_at timestamptz,
+    noted bigint not null default 0,
     constraint notify_watch_pkey primary key (only_one),
     constraint notify_watch_only_one check (only_one)
 );
 
 comment on table taskq.notify_watch is 'One row: when conditions are looked at next.';
+comment on column taskq.notify_watch.look is 'The number of the last look, which began at begun_at.';
+comment on column taskq.notify_watch.noted is 'The last look whose conditions were stored; earlier ones come too late.';
 
 insert into taskq.notify_watch (due_at) values ('-infinity');

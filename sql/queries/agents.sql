@@ -1,4 +1,5 @@
--- The open sessions, with the number of attempts that they hold, longest silent first.
+-- The open sessions, with the number of attempts that they hold, longest silent first. A manager's token counts only
+-- attempts of its campaigns, and sees only the names of tokens that are for no others.
 -- Index: session_open, ban_pkey, those of in_hand().
 -- @roles reader
 -- @standby yes
@@ -6,10 +7,16 @@
 select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, s.offers, c.path,
        s.opened_at,
        extract(epoch from clock_timestamp() - s.heartbeat_at)::double precision as silent_s,
-       taskq.in_hand(s.session_id) as working,
-       s.drain as draining, k.name as token,
-       case when (s.trouble -> 'failures')::integer > 0 then s.trouble - 'warnings' end as trouble,
-       coalesce(s.trouble -> 'warnings', '[]') as warnings, s.suspect, s.lease_s,
+       case when taskq.token_covers(c.path) then taskq.in_hand(s.session_id)
+            else taskq.in_hand_covered(s.session_id) end as working,
+       s.drain as draining,
+       case when not exists (select from unnest(k.paths) as p (path) where not taskq.token_covers(p.path))
+            then k.name end as token,
+       case when (s.said #> '{trouble, failures}')::integer > 0
+            then '{"error_class": "", "try_in_s": 0}'
+                     || (s.said -> 'trouble') - '{warnings, cause}'::text[] end as trouble,
+       coalesce(s.said #> '{trouble, warnings}', '[]') as warnings,
+       coalesce(s.said #>> '{trouble, cause}', '') as cause, s.suspect, s.lease_s,
        greatest(s.heartbeat_at, pg_postmaster_start_time())
            + make_interval(secs => s.lease_s) as expires_at,
        case when s.drain then taskq.banned(s.host, s.site) end as banned

@@ -5,9 +5,7 @@ select w.task_id,
            'key', (select s.key from taskq.spec_of(%(campaign)s, w.task_id) s),
            'task', (
                select to_jsonb(t)
-                 from taskq.state t
-                where t.campaign_id = %(campaign)s
-                  and t.task_id = w.task_id
+                 from taskq.states(%(campaign)s, w.task_id - 1, w.task_id) t
                 limit 1),
            'attempts', (
                select coalesce(

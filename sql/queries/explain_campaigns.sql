@@ -1,22 +1,20 @@
--- The campaigns at and below a path with unfinished tasks, those first in which most wait, and how many
--- there are; with what decides who can claim in them. ahead: leased ahead, among those that are working.
--- full_sites: sites where as many tasks run as max_running_per_site allows; those that ended since the last claim
--- there still count.
--- Reads no task; it costs as much as counts(). Index: those of counts(), campaign_pkey, front_list_pkey, site_claim_site.
+-- What decides who can claim in some campaigns at and below a path. ahead: tasks leased ahead, among those that are
+-- working. full_sites: sites where as many tasks run as max_running_per_site allows; those that ended since the last
+-- claim there still count.
+-- Reads no task, and no other campaign. Index: campaign_pkey, front_list_pkey, site_claim_site.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
-select n.path, n.state::text, n.waiting, n.delayed, n.working, c.has_handler, c.requires, c.time_limit_s,
-       c.max_running, c.owner, c.running_quota, c.weight, c.backoff_max_s,
-       c.max_running_per_site, l.full_sites, coalesce(f.entries, 0) as ahead,
-       count(*) over () as campaigns
-  from taskq.counts(%(path)s, null) n
+select n.campaign_id, c.has_handler, c.requires, c.time_limit_s, c.max_running, c.owner, c.running_quota, c.weight,
+       c.backoff_max_s, c.max_running_per_site, l.full_sites, coalesce(f.entries, 0) as ahead
+  from unnest(%(chosen)s::bigint[]) as n (campaign_id)
  cross join lateral (
      select c.handler is not null as has_handler, c.requires, c.time_limit_s,
             c.running_limit as max_running, c.owner, c.running_quota, c.weight, c.backoff_max_s,
             c.max_running_per_site
        from taskq.campaign c
       where c.campaign_id = n.campaign_id
+        and taskq.at_or_below(c.path, %(path)s)
      offset 0
  ) c
  cross join lateral (
@@ -36,6 +34,3 @@ select n.path, n.state::text, n.waiting, n.delayed, n.working, c.has_handler, c.
         and l.entries > 0
      offset 0
  ) f on true
- where n.waiting + n.delayed + n.working > 0
- order by n.waiting desc, n.path
- limit %(limit)s

@@ -1,7 +1,6 @@
--- The classes of error of failed tasks at and below a path: of the `limit` that were seeded last in each of the 20
--- campaigns with most failed tasks. error_class: of the last attempt; empty if it has none. key: of one of these
--- tasks. It costs as much as counts(), and `limit` attempts a campaign. Index: those of counts(), task_failed,
--- attempt_pkey, spec_pkey.
+-- The classes of error of failed tasks in some campaigns at and below a path: of the `limit` that were seeded last in
+-- each. error_class: of the last attempt; empty if it has none. key: of one of these tasks.
+-- It reads `limit` attempts a campaign. Index: campaign_pkey, task_failed, attempt_pkey, spec_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
@@ -10,11 +9,15 @@ select f.campaign, f.error_class, f.tasks, s.key
       select n.path as campaign, coalesce(a.error_class, '') as error_class, count(*) as tasks,
              n.campaign_id, max(t.task_id) as task_id
         from (
-            select c.campaign_id, c.path
-              from taskq.counts(%(path)s, null) c
-             where c.failed > 0
-             order by c.failed desc, c.path
-             limit 20
+            select asked.campaign_id, c.path
+              from unnest(%(chosen)s::bigint[]) as asked (campaign_id)
+             cross join lateral (
+                 select c.path
+                   from taskq.campaign c
+                  where c.campaign_id = asked.campaign_id
+                    and taskq.at_or_below(c.path, %(path)s)
+                 offset 0
+             ) c
         ) n
        cross join lateral (
            select t.task_id, t.attempt
@@ -38,7 +41,9 @@ select f.campaign, f.error_class, f.tasks, s.key
      select s.key
        from taskq.spec s
       where s.campaign_id = f.campaign_id
-        and s.task_id = f.task_id
-     offset 0
+        and s.task_id >= f.task_id
+        and s.task_id <= f.task_id
+      order by s.campaign_id, s.task_id
+      limit 1
  ) s
  order by f.tasks desc, f.campaign, f.error_class

@@ -1,5 +1,6 @@
 -- Who is at work for the whole queue: the keeper (null: there never was one, or the clock was set back since, see
--- functions/believed.sql), the refiller of the front, agents. Index: session_open; all else are single rows.
+-- believed.sql), the refiller of the front, agents of the campaigns that a manager's token is for.
+-- Index: session_open, campaign_pkey; all else are single rows.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
@@ -7,6 +8,14 @@ select clock_timestamp() as now,
        case when k.until < clock_timestamp() + interval '1 hour' then nullif(k.until, '-infinity') end
            as keeper_until, f.epoch > 0 as has_front, f.pool_s,
        r.until > clock_timestamp() as refilled,
-       (select count(*) from taskq.session s where s.ended_at is null) as agents,
+       (select coalesce(sum(s.agents), 0)::bigint
+          from (select s.campaign_id, count(*) as agents
+                  from taskq.session s
+                 where s.ended_at is null
+                 group by s.campaign_id) s
+         cross join lateral (
+             select c.path from taskq.campaign c where c.campaign_id = s.campaign_id offset 0
+         ) c
+         where taskq.token_covers(c.path)) as agents,
        (select h.by_owner from taskq.sharing h) as by_owner
   from taskq.keeper k, taskq.front f, taskq.front_refiller r

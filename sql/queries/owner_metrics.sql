@@ -1,4 +1,5 @@
--- The owners of campaigns at and below some paths, those with most tasks first, and how many there are; see owners().
+-- The owners of campaigns at and below some paths, those with most tasks there first, and how many there are; see
+-- owners().
 -- A path without a campaign has none. Index: those of owners(), campaign_path_key.
 -- @roles gateway reader
 -- @standby no
@@ -10,7 +11,7 @@ with p as materialized (
 ), own as (
     select distinct on (o.owner) o.owner, o.waiting, o.working, o.bytes, o.max_running, o.max_waiting, o.max_bytes
       from p
-     cross join lateral taskq.owners(p.path) o
+     cross join lateral taskq.owners(p.path, %(paths)s::text[]) o
      order by o.owner
 )
 select o.owner, o.waiting, o.working, o.bytes, o.max_running, o.max_waiting, o.max_bytes,

@@ -6,13 +6,13 @@
 -- @gateway manager, up to 10000000
 select s.host, s.site, count(*) as agents, sum(s.slots)::bigint as slots,
        count(*) filter (
-           where coalesce((s.trouble -> 'failures')::integer, 0) > 0 or s.suspect is not null) as slowed,
+           where coalesce((s.said #> '{trouble, failures}')::integer, 0) > 0 or s.suspect is not null) as slowed,
        count(*) filter (where s.drain) as draining,
        count(*) filter (
            where greatest(s.heartbeat_at, pg_postmaster_start_time())
                  + make_interval(secs => s.lease_s / 2) < clock_timestamp()) as silent,
        min(s.suspect) as suspect,
-       coalesce(jsonb_agg(distinct s.trouble -> 'warnings') filter (where s.trouble is not null), '[]') as warnings
+       coalesce(jsonb_agg(distinct s.said #> '{trouble, warnings}') filter (where s.said #> '{trouble, warnings}' is not null), '[]') as warnings
   from taskq.session s
  cross join lateral (
      select c.path from taskq.campaign c where c.campaign_id = s.campaign_id offset 0

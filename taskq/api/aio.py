@@ -39,7 +39,7 @@ from taskq.model.seed import Seed
 if TYPE_CHECKING:
     from taskq.compute.chunks import ChunkSize
     from taskq.compute.plan import MapOptions, StarOptions
-    from taskq.compute.unpickling import Trust
+    from taskq.compute.trust import Trust
 
 _END: Final = object()
 
@@ -126,7 +126,9 @@ class AsyncCampaign(_Twin[Campaign]):
     tree = _same(Campaign.tree)
     hedges = _same(Campaign.hedges)
     closed_by = _same(Campaign.closed_by)
-    children = Awaited(Campaign.children, lambda found: [AsyncCampaign(one) for one in found])
+    children = Awaited(
+        Campaign.children, lambda found: [AsyncCampaign(campaign) for campaign in found]
+    )
     child_statuses = _same(Campaign.child_statuses)
     seed = _same(Campaign.seed)
     submit = _same(Campaign.submit)

@@ -18,6 +18,7 @@ from taskq.db.owners import Owners
 from taskq.db.standby import StandbyReads
 from taskq.db.stored_spec import described_changes, spec_body
 from taskq.db.tokens import Tokens
+from taskq.diagnosis import clauses
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Conflict, NotOverGateway, UnknownCampaign
 from taskq.model.seed import check_path
@@ -54,8 +55,7 @@ class Client(FunctionCalls):
     def __init__(
         self, queries: Database | GatewayQueries | StandbyReads, *, embedded: bool = False
     ) -> None:
-        super().__init__(queries)
-        self.embedded = embedded
+        super().__init__(queries, embedded=embedded)
         self.tokens = Tokens(queries)
         self.owners = Owners(queries)
 
@@ -92,7 +92,7 @@ class Client(FunctionCalls):
     def _repr_html_(self) -> str:
         from taskq.compute import progress  # noqa: PLC0415  # few programs are notebooks
 
-        return progress.runs_html(lambda: [one.status for one in self.runs()], repr(self))
+        return progress.runs_html(lambda: [run.status for run in self.runs()], repr(self))
 
     def close(self) -> None:
         """Store calls that are on their way, then close all connections."""
@@ -182,7 +182,7 @@ class Client(FunctionCalls):
     def left_over(self, path: str | None = None) -> LeftOver:
         """Return how many tasks are unfinished, and how many of them no agent can claim."""
         (row,) = self.queries.rows("left_over", path=self._known(path), offers=None)
-        return LeftOver(**row)
+        return LeftOver(row["unfinished"], row["unservable"], clauses.unservable(row))
 
     def drain_agents(
         self,
@@ -244,7 +244,7 @@ class Client(FunctionCalls):
             Conflict: Tasks are unfinished, so the best are not known yet, without `so_far`.
             UsageError: No result has the number.
         """
-        wanted = Best(by, n, percent, lowest, group)
+        wanted = Best(by, n=n, percent=percent, lowest=lowest, group=group)
         return select(self.queries, self.campaign(path), wanted, below=below, so_far=so_far)
 
     def feed(self, target: str, source: str, wanted: Best, *, below: bool = True) -> Fed:

@@ -10,11 +10,11 @@ from typing import Any
 from taskq import embedded
 from taskq.api.client import Client
 from taskq.db import migrations
-from taskq.db.address import EMBEDDED
 from taskq.db.connections import Database
 from taskq.db.gateway_queries import open_gateway
 from taskq.db.queue_address import is_gateway, queue_address
 from taskq.db.standby import MOST_BEHIND_S, StandbyReads
+from taskq.db.translation import EMBEDDED
 from taskq.model.errors import SchemaMissing, UsageError
 
 

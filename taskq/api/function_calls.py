@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # what computes is imported when it is used
     from taskq.compute.plan import MapOptions, StarOptions
     from taskq.compute.run import Run
     from taskq.compute.runs import Calls, StoredRun
-    from taskq.compute.unpickling import Trust
+    from taskq.compute.trust import IsOwn, Trust
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -33,12 +33,16 @@ class FunctionCalls:
     """The part of `Client` that calls functions.
 
     Attributes:
+        embedded: Whether the server is this user's own.
         local_agents: Agents that `taskq.local_agents` runs now for this program.
         begun: Paths of the campaigns that this client has created or given calls.
     """
 
-    def __init__(self, queries: Database | GatewayQueries | StandbyReads) -> None:
+    def __init__(
+        self, queries: Database | GatewayQueries | StandbyReads, *, embedded: bool
+    ) -> None:
         self.queries = queries
+        self.embedded = embedded
         self.begun: set[str] = set()
         self.local_agents: list[LocalAgents] = []
 
@@ -51,6 +55,7 @@ class FunctionCalls:
         name: str,
         trust: Trust = (),
         chunksize: ChunkSize = 1,
+        batch: None = None,
         **options: Unpack[MapOptions],
     ) -> Run[T]: ...
     @overload
@@ -62,18 +67,31 @@ class FunctionCalls:
         name: str,
         trust: Trust = (),
         chunksize: ChunkSize = 1,
+        batch: None = None,
+        **options: Unpack[MapOptions],
+    ) -> Run[T]: ...
+    @overload
+    def map(
+        self,
+        function: Callable[..., Iterable[T]],
+        arguments: Iterable[Any],
+        *,
+        name: str,
+        trust: Trust = (),
+        batch: int,
         **options: Unpack[MapOptions],
     ) -> Run[T]: ...
     def map(
         self,
-        function: Callable[..., T],
+        function: Callable[..., Any],
         arguments: Iterable[Any],
         *,
         name: str,
         trust: Trust = (),
         chunksize: ChunkSize = 1,
+        batch: int | None = None,
         **options: Unpack[MapOptions],
-    ) -> Run[T]:
+    ) -> Run[Any]:
         """Call `function(argument, **params)` for each argument, on agents; return the run.
 
         The same call in another program or a day later finds the calls: it computes nothing twice,
@@ -87,30 +105,44 @@ class FunctionCalls:
 
         Args:
             function: What to call.
-            arguments: One for each call.
+            arguments: One for each call. Of a table, give its rows.
             name: The path of the campaign that holds the calls.
-            trust: Classes or modules whose pickles may be read out of results, or True for all;
-                those of `__main__` are trusted.
+            trust: Classes, or packages, of objects that are no data, so that results hold their
+                pickles, which can run anything; True for all. Results that agents of yours have
+                reported to your own embedded server need none.
             chunksize: How many calls are a task, 1 to 1,000. "auto" is for calls of milliseconds:
                 it runs the first hundred one by one, waits for some of them, 5 s at most, and
                 chooses by their times. Calls of a chunk share its key, attempts and limits; a
                 call that raises has its exception, and the task is done. Records of files and
                 large arguments stay alone.
+            batch: Call the function with lists of so many arguments at most, for which it returns a
+                list of values, or yields them in this order. Each argument stays a task, and one
+                that ends the process is found; an exception in place of a value is how that call
+                ends.
             options: `inputs`: files that `taskq.input_path` finds on the node. `params`: keywords
                 of all calls. `on_change`: what to do if the campaign holds another function, or
                 other params or inputs: "fail", the default, raises; "continue" keeps its results
                 and computes the rest; "restart" deletes them and begins again. A function of a
                 module counts as changed if its own code has changed, or the code that it uses
-                outside of installed packages. All others are settings, fields of `CampaignSpec`,
-                such as time_limit_s. By default each call is attempted once.
+                outside of installed packages. `tasks_per_child`: after so many tasks a process of
+                an agent ends, and the next task gets a new one. All others are settings, fields of
+                `CampaignSpec`, such as time_limit_s. By default each call is attempted once.
 
         Raises:
             FunctionChanged: See `on_change`.
             TypeError: A setting is unknown.
             InvalidTask: An argument cannot be stored; those before it stay.
+            UsageError: Iterating over the arguments gives something else, such as the characters of
+                a text, the names of a mapping, the columns of a table.
         """
         return self._begun(
-            function, arguments, name=name, trust=trust, chunksize=chunksize, options=options
+            function,
+            arguments,
+            name=name,
+            trust=trust,
+            chunksize=chunksize,
+            batch=batch,
+            options=options,
         )
 
     @overload
@@ -160,7 +192,9 @@ class FunctionCalls:
     def _begun(self, function: Callable[..., T], arguments: Iterable[Any], **how: Any) -> Run[T]:
         from taskq.compute import runs  # noqa: PLC0415  # few programs compute
 
-        run = runs.start(self.queries, self.local_agents, function, arguments, **how)
+        run = runs.start(
+            self.queries, self.local_agents, function, arguments, is_own=self._is_own, **how
+        )
         self.begun.add(run.path)
         return run
 
@@ -179,7 +213,9 @@ class FunctionCalls:
         """
         from taskq.compute import runs  # noqa: PLC0415  # few programs compute
 
-        return runs.attached(self.queries, name, trust=trust, agents=self.local_agents)
+        return runs.attached(
+            self.queries, name, trust=trust, is_own=self._is_own, agents=self.local_agents
+        )
 
     def runs(self, path: str | None = None) -> list[StoredRun]:
         """Return the runs of all programs at and below a path, with counts, by path.
@@ -195,7 +231,13 @@ class FunctionCalls:
         """The single calls of this client, for `submit` and joblib."""
         from taskq.compute.runs import Calls  # noqa: PLC0415
 
-        return Calls(self.queries, self.local_agents)
+        return Calls(self.queries, self.local_agents, self._is_own)
+
+    @property
+    def _is_own(self) -> IsOwn:
+        from taskq.compute.trust import own_results  # noqa: PLC0415  # few programs compute
+
+        return own_results(self.queries, embedded=self.embedded)
 
     @overload
     def submit(

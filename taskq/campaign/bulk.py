@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from taskq.campaign.filter_compiler import Filter, compiled
-from taskq.db.access import Queries, in_chunks, task_rows
-from taskq.db.address import Row
+from taskq.campaign.known_fields import misspelt
+from taskq.db.access import Queries, in_chunks, task_ids, task_rows
+from taskq.db.catalogue import array
+from taskq.db.rows import Row
 from taskq.model.errors import UsageError
 from taskq.model.views import Status, TaskView
 
@@ -68,27 +70,44 @@ def pages(
     states: Iterable[str],
     *,
     payloads: bool = False,
+    among: Iterable[Sequence[int]] | None = None,
 ) -> Iterator[Page]:
     """Look at the tasks of a campaign in some states, a page at a time.
 
-    A task that changes meanwhile is judged as it stood when its page was read.
+    A task that changes meanwhile is judged as it stood when its page was read. among: look only at
+    tasks with these ids. Without it, if the filter names keys, only at tasks with these keys.
     """
     wanted = sorted(chosen.states.intersection(states))
-    after = 0
-    while wanted and (
-        rows := database.rows(
+    if among is None and chosen.keys is not None and wanted:
+        among = [sorted(task_ids(database, campaign, chosen.keys).values())]
+
+    def look(tasks: Sequence[int] | None, after: int) -> list[Row]:
+        return database.rows(
             "find_tasks",
             campaign=campaign,
             filter=chosen.terms,
             states=wanted,
             parts=sorted(chosen.parts),
             payloads=payloads,
+            tasks=None if tasks is None else array(tasks),
             after=after,
             limit=PAGE,
         )
-    ):
+
+    if among is not None:
+        for tasks in among:
+            for start in range(0, len(tasks) if wanted else 0, PAGE):
+                if rows := look(tasks[start : start + PAGE], 0):
+                    yield _page(rows)
+        return
+    after = 0
+    while wanted and (rows := look(None, after)):
         after = rows[-1]["task_id"]
-        yield Page(rows[0]["looked"], [row for row in rows if row["matches"]])
+        yield _page(rows)
+
+
+def _page(rows: list[Row]) -> Page:
+    return Page(rows[0]["looked"], [row for row in rows if row["matches"]])
 
 
 @dataclass(slots=True)
@@ -116,10 +135,17 @@ def in_bulk(
 ) -> int:
     """Apply an action to the matching tasks of campaigns; return how many it changed.
 
-    In a dry run the action counts only, and some tasks are kept as examples.
+    In a dry run the action counts only, and some tasks are kept as examples. Raise `UsageError`
+    before anything is changed if no task has a field of the filter, as far as `known_fields` looks.
     """
     chosen = compiled(choice.where, error_class)
+    campaigns = [node.campaign_id for node in nodes]
+    odd = misspelt(database, nodes[0].path, campaigns, chosen) if nodes else None
+    if odd is not None and (refusal := odd.refusal()) is not None:
+        raise UsageError(f"{refusal}; nothing was changed")
     progress = BulkProgress(sum(getattr(node, state) for node in nodes for state in states))
+    if chosen.keys is not None:
+        progress.of = min(progress.of, len(chosen.keys) * len(nodes))
     for node in nodes:
         for page in pages(database, node.campaign_id, chosen, states):
             progress.looked += page.looked
@@ -130,6 +156,8 @@ def in_bulk(
                 _add_examples(database, progress, node, page.tasks)
             if choice.on_progress is not None:
                 choice.on_progress(progress)
+    if odd and not progress.matched:
+        raise UsageError(f"no task matches: {odd}; nothing was changed")
     return progress.changed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +22,6 @@ from taskq.diagnosis.trend import Point
 from taskq.files.blob_store import BlobStore
 from taskq.files.large_results import Fetching
 from taskq.files.live_output import OutputPart, output_of
-from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
@@ -112,7 +111,9 @@ class Campaign:
     def children(self) -> list[Campaign]:
         """Return the campaigns directly below, ordered by path."""
         database = self._subtree.database
-        return [Campaign(database, one.campaign_id, one.path) for one in self.child_statuses()]
+        return [
+            Campaign(database, status.campaign_id, status.path) for status in self.child_statuses()
+        ]
 
     def child_statuses(self) -> list[Status]:
         """Return counts of each campaign directly below, with all below that, by path."""
@@ -132,7 +133,9 @@ class Campaign:
 
         Seeding is idempotent: a record whose key and payload the campaign already has adds nothing,
         so an interrupted seeding can be repeated from the start. Tasks are added in chunks of
-        10,000 at most; after an error, tasks of earlier chunks stay, and the chunk adds nothing.
+        10,000 at most; after an error, tasks of earlier chunks stay, and the chunk adds nothing. A
+        `UserWarning` after the first chunk says if the arguments of the campaign's program name a
+        field of the payload that no task has, as far as some of them show.
 
         Args:
             records: Each is a `Seed`, or a mapping: the payload, from which the key is derived.
@@ -149,10 +152,8 @@ class Campaign:
             KeyConflict: See `on_conflict`.
             Conflict: The campaign is cancelled, or the quota of its owner has no room.
         """
-        return seeding.seed(
-            self._subtree.database,
-            self.campaign_id,
-            self.path,
+        return verbs.seed(
+            self._subtree,
             records,
             conflicts=Conflicts(on_conflict, on_clash),
             on_bad=on_bad,
@@ -300,7 +301,7 @@ class Campaign:
         self,
         *,
         where: str | None = None,
-        since: Cursor | None = None,
+        since: Cursor | datetime | None = None,
         below: bool = True,
         raw: bool = False,
         blobs: BlobStore | None = None,
@@ -311,7 +312,7 @@ class Campaign:
         Args:
             where: Only of tasks that match this filter.
             since: Only results that this cursor does not have; the cursor takes in each result when
-                the next one is requested, or the iteration ends.
+                the next one is requested, or the iteration ends. Or a time: only later results.
             below: Include the campaigns below.
             raw: Return references to large results, which are otherwise fetched one at a time.
             blobs: The store of large results; by default see `open_blobs`.
@@ -411,10 +412,15 @@ class Campaign:
         return indexes.indexes(self._subtree)
 
     def tasks(
-        self, status: str | None = None, *, where: str | None = None, below: bool = True
+        self,
+        status: str | None = None,
+        *,
+        keys: Iterable[str] | None = None,
+        where: str | None = None,
+        below: bool = True,
     ) -> Iterator[TaskView]:
-        """Iterate over tasks in a status or that match a filter, by campaign and in order."""
-        return reading.tasks(self._subtree, status, where, below=below)
+        """Iterate over tasks in order, all or those chosen; keys are of this campaign itself."""
+        return reading.tasks(self._subtree, status, Choice(keys, where, below))
 
     def task(self, key: str) -> TaskView:
         """Return a task by its key.
@@ -458,7 +464,8 @@ class Campaign:
         Counts 1,000 of the tasks claimed last, and of the campaign alone, since others may take
         longer. What still runs counts as well, so that the first to end do not make tasks
         seem short: the estimate of Kaplan and Meier, which is too small until agents have worked
-        for as long as the longest attempt takes.
+        for as long as the longest attempt takes. Where many tasks have one start, it is the mean
+        of their shares.
         """
         (row,) = self._subtree.database.rows("usual_run", campaign=self.campaign_id, most=1_000)
         mean_s: float | None = row["mean_s"]

@@ -1,4 +1,4 @@
-"""Tokens and terms of filters, and the recursive descent that makes terms of tokens.
+"""Parser of filters: the recursive descent that makes terms of tokens.
 
 filter      conjunction ("or" conjunction)*
 conjunction condition ("and" condition)*
@@ -11,147 +11,15 @@ value       text | number | true | false | null | a status
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
-from typing import Final, TypeAlias
+from typing import Final
 
+from taskq.campaign.filter_lexer import Lexeme, tokens
+from taskq.campaign.filter_terms import KINDS, And, Field, FieldComparison, Not, Or, Term, Value
 from taskq.model.errors import InvalidFilter
 from taskq.model.seed import STATUSES
-from taskq_agent.text import is_unicode
-
-MAX_CHARS: Final = 10_000
-MAX_NUMBER_CHARS: Final = 40
-MAX_EXPONENT: Final = 400
-
-_TOKEN: Final = re.compile(
-    r"""
-    (?P<space>\s+)
-  | (?P<number>[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE](?P<exponent>[-+]?[0-9]+))?)(?![\w.])
-  | (?P<word>[^\W\d][\w-]*)
-  | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
-  | (?P<foreign>==|<>|&&|\|\||=~|!~)
-  | (?P<mark><=|>=|!=|[=<>~().,])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES: Final = {'"': '"', "'": "'", "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
-_INSTEAD: Final = {"==": "=", "<>": "!=", "&&": "and", "||": "or", "=~": "~", "!~": "not … ~"}
-
-
-@dataclass(frozen=True, slots=True)
-class Lexeme:
-    """A token. kind: word, text, number, mark or end. value: of a text without its quotes."""
-
-    kind: str
-    value: str
-    column: int
-
-
-def tokens(text: str) -> list[Lexeme]:
-    """Return the tokens of a filter, the last of kind `end`; raise `InvalidFilter`."""
-    if len(text) > MAX_CHARS:
-        raise InvalidFilter(f"a filter has at most {MAX_CHARS:,} characters", text, MAX_CHARS)
-    if not is_unicode(text) or "\0" in text:
-        bad = next(n for n, c in enumerate(text) if c == "\0" or not is_unicode(c))
-        raise InvalidFilter("this is not a valid text", text, bad)
-    found, column = [], 0
-    while column < len(text):
-        match = _TOKEN.match(text, column)
-        if match is None:
-            raise InvalidFilter(_unreadable(text[column]), text, column)
-        kind, value = str(match.lastgroup), match[0]
-        if kind == "exponent" or match["number"]:
-            kind = "number"
-            exponent = match["exponent"] or "0"
-            if len(value) > MAX_NUMBER_CHARS or abs(int(exponent)) > MAX_EXPONENT:
-                raise InvalidFilter("this number is too long", text, column)
-        if kind == "foreign":
-            raise InvalidFilter(f"write {_INSTEAD[value]} instead of {value}", text, column)
-        if kind == "text":
-            value = _unescaped(text, column, value)
-        if kind != "space":
-            found.append(Lexeme(kind, value, column))
-        column = match.end()
-    return [*found, Lexeme("end", "", len(text))]
-
-
-def _unescaped(text: str, column: int, quoted: str) -> str:
-    for match in _ESCAPE.finditer(quoted, 1, len(quoted) - 1):
-        if match[1] not in _ESCAPES:
-            at = column + match.start()
-            raise InvalidFilter(r"an escape is one of \" \' \\ \n \r \t", text, at)
-    return _ESCAPE.sub(lambda match: _ESCAPES[match[1]], quoted[1:-1])
-
-
-def _unreadable(character: str) -> str:
-    if character in "\"'":
-        return "this quote is not closed"
-    if character == "!":
-        return "write not instead of !"
-    if character.isdecimal() or character in "+-":
-        return "this is not a number; put text in quotes"
-    return "this has no meaning here; put text in quotes"
-
-
-Value: TypeAlias = str | int | Decimal | bool | None
-
-#: What each field holds; below `payload` and `result`, fields of any kind.
-KINDS: Final = {
-    "key": "text",
-    "state": "state",
-    "class": "text",
-    "error": "text",
-    "exit_code": "number",
-    "attempts": "number",
-    "failures": "number",
-    "losses": "number",
-    "host": "text",
-    "site": "text",
-    "priority": "number",
-    "payload": "any",
-    "result": "any",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class FieldComparison:
-    """A comparison of a field with a value; with operator `in`, with several.
-
-    field: its name, and the names below it. operator: one of = < <= > >= ~ in.
-    """
-
-    field: tuple[str, ...]
-    operator: str
-    values: tuple[Value, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """A term that is true where its inner term is not."""
-
-    term: Term
-
-
-@dataclass(frozen=True, slots=True)
-class And:
-    """A term that is true where all its terms are."""
-
-    terms: tuple[Term, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Or:
-    """A term that is true where one of its terms is."""
-
-    terms: tuple[Term, ...]
-
-
-Term: TypeAlias = FieldComparison | Not | And | Or
-
 
 MAX_DEPTH: Final = 20
 MAX_COMPARISONS: Final = 100
@@ -264,7 +132,7 @@ class _Parser:
             return Not(FieldComparison(field, "=", (value,)))
         return FieldComparison(field, how, (value,))
 
-    def _field(self) -> tuple[str, ...]:
+    def _field(self) -> Field:
         token = self._take()
         name = _SYNONYMS.get(token.value.lower(), token.value.lower())
         if token.kind != "word" or name in _KEYWORDS:
@@ -286,7 +154,7 @@ class _Parser:
             raise self._error(self._next, f"name a field of it, such as {name}.NAME")
         return tuple(names)
 
-    def _values(self, field: tuple[str, ...]) -> tuple[Value, ...]:
+    def _values(self, field: Field) -> tuple[Value, ...]:
         if not self._word("("):
             raise self._error(self._next, "expected a list in parentheses")
         values = [self._value(field, "in")]
@@ -296,7 +164,7 @@ class _Parser:
             raise self._error(self._next, "expected a comma, or a closing parenthesis")
         return tuple(values)
 
-    def _value(self, field: tuple[str, ...], operator: str) -> Value:
+    def _value(self, field: Field, operator: str) -> Value:
         token = self._take()
         value: Value
         if token.kind == "text":
@@ -316,7 +184,7 @@ class _Parser:
         return value
 
 
-def _misfit(kind: str, field: tuple[str, ...], operator: str, value: Value) -> str | None:
+def _misfit(kind: str, field: Field, operator: str, value: Value) -> str | None:
     """Return why the operator does not compare a field with a value; None if it does."""
     if operator == "~" and (not isinstance(value, str) or not value or kind in {"number", "state"}):
         return "~ looks for a piece of text in a field of text"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Final, Literal, TypeAlias
 
 from taskq.campaign.bulk import Action
-from taskq.db.access import Queries, task_ids
+from taskq.db.access import KEY_CHUNK, Queries, task_ids
 from taskq.db.catalogue import array
 from taskq.model.errors import InvalidTask, UsageError
 from taskq.model.seed import PRIORITY_RANGE
@@ -25,7 +25,6 @@ Extreme: TypeAlias = Literal["highest", "lowest"]
 
 LEVELS: Final = 1_000
 NAMED: Final = 100
-KEYS: Final = 10_000
 CHUNK: Final = 1_000
 #: A chunk's tasks lie within so many ids: it affects that many tasks at most, and some 30 spans.
 RANGE: Final = 16_384
@@ -48,6 +47,7 @@ class Prioritised:
     """
 
     total: int
+    _: KW_ONLY
     changed: int = 0
     unchanged: int = 0
     not_waiting: int = 0
@@ -114,7 +114,7 @@ def prioritise(
     outcome = Prioritised(len(wanted))
     found: list[tuple[int, int]] = []
     keys = iter(wanted)
-    while some := [*islice(keys, KEYS)]:
+    while some := [*islice(keys, KEY_CHUNK)]:
         began = time.monotonic()
         known = task_ids(database, campaign, some)
         found += [(task, wanted[key]) for key, task in known.items()]

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import heapq
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from taskq.campaign.bulk import pages
-from taskq.campaign.filter_compiler import compiled
+from taskq.campaign.bulk import PAGE, Choice, pages
+from taskq.campaign.filter_compiler import Filter, compiled
+from taskq.campaign.known_fields import misspelt
 from taskq.campaign.subtree import Subtree
-from taskq.db.address import Row
+from taskq.db.rows import Row
 from taskq.files.blob_store import BlobStore
 from taskq.files.large_results import Fetching
 from taskq.model.campaign_spec import RetryPolicy
 from taskq.model.errors import ResultLost, UsageError
+from taskq.model.given import names
 from taskq.model.pauses import sleep
 from taskq.model.seed import STATUSES
 from taskq.model.views import FailureCause, Hedges, Result, SecondAttempt, Status, TaskView
-from taskq.results import cursor as cursors
-from taskq.results.cursor import Cursor, WithdrawnResult
+from taskq.results import following
+from taskq.results.cursor import Cursor
+from taskq.results.following import WithdrawnResult
 
 if TYPE_CHECKING:  # what few commands need is imported when it is used
     from taskq.diagnosis.reasons import Explanation
@@ -31,24 +36,30 @@ if TYPE_CHECKING:  # what few commands need is imported when it is used
 
 WAIT_S: Final = 0.5
 HEDGES: Final = 10
+#: From a warning's frame to that of the caller of `Campaign`.
+_CALLER: Final = 5
 
 
 def results(
     subtree: Subtree,
     where: str | None,
-    since: Cursor | None,
+    since: Cursor | datetime | None,
     *,
     below: bool,
     fetching: Fetching,
 ) -> Iterator[Result]:
-    """Iterate over results: all, those that match, or those that a cursor does not have."""
-    if since is not None:
+    """Iterate over results: all, those that match or are new, or those that a cursor lacks."""
+    if isinstance(since, Cursor):
         if where is not None:
             raise UsageError("results since a cursor take no filter: leave out where")
         since.begin(subtree.path, subtree.row()["created_at"])
-        rows = cursors.look(subtree.database, subtree.nodes(below=below), since)
-    elif where is not None:
-        rows = _matching_results(subtree, where, below=below)
+        rows = following.look(subtree.database, subtree.nodes(below=below), since)
+    elif where is not None or since is not None:
+        if since is not None and since.tzinfo is None:
+            raise UsageError(
+                f"{since} has no time zone; give one, such as datetime.now(timezone.utc)"
+            )
+        rows = _chosen_results(subtree, where, since, below=below)
     else:
         rows = subtree.pages("results", below=below)
     return _as_results(rows, fetching)
@@ -67,9 +78,9 @@ def follow(
     cursor.begin(subtree.path, subtree.row()["created_at"])
 
     def counts() -> list[Status]:
-        return [one for one in subtree.tree() if below or one.path == subtree.path]
+        return [status for status in subtree.tree() if below or status.path == subtree.path]
 
-    return _as_results(cursors.follow(subtree.database, counts, cursor, on_page), fetching)
+    return _as_results(following.follow(subtree.database, counts, cursor, on_page), fetching)
 
 
 def _as_results(rows: Iterable[Row], fetching: Fetching) -> Iterator[Result]:
@@ -89,23 +100,30 @@ def fetch_files(
     from taskq.files.archives import Outputs  # noqa: PLC0415
     from taskq.files.fetching import fetch  # noqa: PLC0415
 
-    found = (one if isinstance(one, Result) else subtree.results_of([one])[0] for one in chosen)
+    each = names("tasks", chosen)
+    found = (
+        wanted if isinstance(wanted, Result) else subtree.results_of([wanted])[0] for wanted in each
+    )
     campaigns = {subtree.path: subtree.campaign_id}
     campaigns |= {path: campaign for campaign, path in subtree.nodes(below=True)}
     return fetch(Outputs(subtree.database, blobs), campaigns, found, to, on_lost=on_lost)
 
 
-def tasks(
-    subtree: Subtree, status: str | None, where: str | None, *, below: bool
-) -> Iterator[TaskView]:
-    """Iterate over tasks in one status, or all; where: only those that match."""
-    if where is None:
-        return (TaskView(**row) for row in subtree.pages("tasks", below=below, status=status))
-    chosen, states = compiled(where), STATUSES if status is None else (status,)
+def tasks(subtree: Subtree, status: str | None, choice: Choice) -> Iterator[TaskView]:
+    """Iterate over tasks in one status, or all: those chosen."""
+    if choice.keys is None and choice.where is None:
+        rows = subtree.pages("tasks", below=choice.below, status=status)
+        return (TaskView(**row) for row in rows)
+    chosen, states = compiled(choice.where), STATUSES if status is None else (status,)
+    nodes, among = [(subtree.campaign_id, subtree.path)], None
+    if choice.keys is None:
+        nodes = _checked(subtree, chosen, below=choice.below)
+    else:
+        among = [sorted(set(subtree.task_ids(choice.keys)))]
     return (
         TaskView(campaign=path, **{name: row[name] for name in TaskView.__slots__ if name in row})
-        for campaign, path in subtree.nodes(below=below)
-        for page in pages(subtree.database, campaign, chosen, states, payloads=True)
+        for campaign, path in nodes
+        for page in pages(subtree.database, campaign, chosen, states, payloads=True, among=among)
         for row in page.rows
     )
 
@@ -130,7 +148,7 @@ def explain(subtree: Subtree, key: str | None, *, whole: bool) -> Explanation:
 def hedges(subtree: Subtree, *, below: bool) -> Hedges:
     """Return counts of second attempts, and those at work."""
     (row,) = subtree.database.rows("hedges", path=subtree.path, below=below, most=HEDGES)
-    longest = [SecondAttempt(**one) for one in row.pop("longest")]
+    longest = [SecondAttempt(**hedge) for hedge in row.pop("longest")]
     return Hedges(**row, longest=longest)
 
 
@@ -165,13 +183,38 @@ def wait(path: str, status: Callable[[], Status], timeout_s: float | None) -> St
     return now
 
 
-def _matching_results(subtree: Subtree, where: str, *, below: bool) -> Iterator[Row]:
-    """Yield rows of results of matching tasks, with the path of their campaign."""
-    chosen = compiled(where)
+def _chosen_results(
+    subtree: Subtree, where: str | None, since: datetime | None, *, below: bool
+) -> Iterator[Row]:
+    """Yield rows of results that match and are as new as wanted, with the path of their campaign.
+
+    A filter that names keys has few tasks: those are read, and the new results among them chosen.
+    """
+    database, chosen = subtree.database, compiled(where)
+    nodes = _checked(subtree, chosen, below=below)
+
+    def tasks(campaign: int) -> Iterator[list[int]]:
+        new = None
+        if since is not None and chosen.keys is None:
+            new = following.ended_since(database, campaign, since)
+        if where is None and new is not None:
+            return (found[at : at + PAGE] for found in new for at in range(0, len(found), PAGE))
+        return (page.tasks for page in pages(database, campaign, chosen, ["done"], among=new))
+
     return (
         {"campaign": path, **row}
-        for campaign, path in subtree.nodes(below=below)
-        for page in pages(subtree.database, campaign, chosen, ["done"])
-        if page.rows
-        for row in subtree.database.rows("results_of", campaign=campaign, tasks=page.tasks)
+        for campaign, path in nodes
+        for some in tasks(campaign)
+        if some
+        for row in database.rows("results_of", campaign=campaign, tasks=some)
+        if since is None or row["ended_at"] >= since
     )
+
+
+def _checked(subtree: Subtree, chosen: Filter, *, below: bool) -> list[tuple[int, str]]:
+    """Return the campaigns of a filter; warn of its fields that no task of them has."""
+    nodes = [*subtree.nodes(below=below)]
+    campaigns = [campaign for campaign, _ in nodes]
+    if odd := misspelt(subtree.database, subtree.path, campaigns, chosen):
+        warnings.warn(str(odd), stacklevel=_CALLER)
+    return nodes

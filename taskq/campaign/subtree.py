@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from taskq.db.access import Queries, pages, task_ids, task_rows
-from taskq.db.address import Row
+from taskq.db.rows import Row
 from taskq.model.errors import NotFound, UnknownCampaign
+from taskq.model.given import names
 from taskq.model.views import Attempt, Result, Status, TaskView
 
 
@@ -37,7 +38,7 @@ class Subtree:
     def nodes(self, *, below: bool) -> Iterator[tuple[int, str]]:
         """Yield id and path of this campaign, and of those below it."""
         if below:
-            yield from ((one.campaign_id, one.path) for one in self.tree())
+            yield from ((status.campaign_id, status.path) for status in self.tree())
         else:
             yield self.campaign_id, self.path
 
@@ -49,11 +50,12 @@ class Subtree:
 
     def task_ids(self, keys: Iterable[str]) -> list[int]:
         """Return the ids of the campaign's tasks with these keys; raise `NotFound`."""
-        wanted = list(keys)
+        wanted = list(names("keys", keys))
         known = task_ids(self.database, self.campaign_id, wanted)
-        for key in wanted:
-            if key not in known:
-                raise NotFound(f"campaign {self.path} has no task with the key {key!r}")
+        unknown = [key for key in wanted if key not in known]
+        if unknown:
+            others = f", and none with {len(unknown) - 1:,} others" if unknown[1:] else ""
+            raise NotFound(f"campaign {self.path} has no task with the key {unknown[0]!r}{others}")
         return [known[key] for key in wanted]
 
     def task(self, key: str) -> TaskView:

@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path
 
-from taskq.campaign.bulk import Choice, counting, in_bulk, moving
+from taskq.campaign.bulk import Choice, counting, in_bulk, moving, pages
 from taskq.campaign.filter_compiler import compiled
+from taskq.campaign.known_fields import warn_of_placeholders
 from taskq.campaign.priorities import to_priority
 from taskq.campaign.subtree import Subtree
-from taskq.db.access import chunks, in_chunks, task_rows
+from taskq.db.access import chunks, in_chunks
 from taskq.db.stored_spec import spec_body
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.ingest import key_conflicts, seeding
 from taskq.ingest.key_conflicts import OnConflict, comparable
+from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
+from taskq.ingest.sources import BadLine
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Conflict, KeyConflict, UsageError
 from taskq.model.seed import NOT_BEGUN, RETRIABLE, UNFINISHED, Seed
@@ -35,6 +38,36 @@ def add_input(subtree: Subtree, path: Path, name: str | None, blobs: BlobStore |
     name = path.name if name is None else name
     subtree.database.value("add_input", path=subtree.path, name=name, digest=digest, size=size)
     return Input(digest, size)
+
+
+def seed(
+    subtree: Subtree,
+    records: Iterable[Seedable],
+    *,
+    conflicts: Conflicts,
+    on_bad: Callable[[BadLine], None] | None,
+    on_progress: Callable[[SeedCount], None] | None,
+) -> SeedCount:
+    """Add tasks; warn after the first chunk if none has a field that the program needs."""
+    database, is_first = subtree.database, True
+
+    def after_chunk(so_far: SeedCount) -> None:
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            warn_of_placeholders(database, subtree.path)
+        if on_progress is not None:
+            on_progress(so_far)
+
+    return seeding.seed(
+        database,
+        subtree.campaign_id,
+        subtree.path,
+        records,
+        conflicts=conflicts,
+        on_bad=on_bad,
+        on_progress=after_chunk,
+    )
 
 
 def add(subtree: Subtree, seed: Seed, on_conflict: OnConflict) -> bool:
@@ -76,13 +109,13 @@ def cancel(subtree: Subtree, choice: Choice) -> int:
         tasks = subtree.task_ids(choice.keys)
         return _unfinished(subtree, tasks) if dry_run else _cancel_tasks(subtree, tasks)
     if dry_run:
-        return sum(one.unfinished for one in subtree.statuses(below=choice.below))
+        return sum(status.unfinished for status in subtree.statuses(below=choice.below))
     if not choice.below:
         return _cancel_tasks(subtree, None)
     set_status(subtree, "cancelled")
     return sum(
-        _cancel_tasks(Subtree(subtree.database, one.campaign_id, one.path), None)
-        for one in subtree.tree()
+        _cancel_tasks(Subtree(subtree.database, status.campaign_id, status.path), None)
+        for status in subtree.tree()
     )
 
 
@@ -113,7 +146,9 @@ def retry(subtree: Subtree, choice: Choice, status: str | None, error_class: str
         tasks = None if choice.keys is None else subtree.task_ids(choice.keys)
         campaigns = [subtree.campaign_id]
         if tasks is None and choice.below:
-            campaigns += [one.campaign_id for one in subtree.tree()[1:] if one.state != "cancelled"]
+            campaigns += [
+                status.campaign_id for status in subtree.tree()[1:] if status.state != "cancelled"
+            ]
         return sum(
             in_chunks(database, "retry", campaign=campaign, tasks=tasks, **words)
             for campaign in campaigns
@@ -123,7 +158,7 @@ def retry(subtree: Subtree, choice: Choice, status: str | None, error_class: str
             f"only {', '.join(RETRIABLE[:-1])} and {RETRIABLE[-1]} tasks can be retried"
         )
     own, *others = subtree.statuses(below=choice.below)
-    nodes = [own, *(one for one in others if one.state != "cancelled")]
+    nodes = [own, *(status for status in others if status.state != "cancelled")]
     action = moving(database, "retry", **words)
     return in_bulk(database, nodes, choice, [status], action, error_class=error_class)
 
@@ -142,12 +177,12 @@ def remove(subtree: Subtree, on_progress: Callable[[int, int], None]) -> int:
         raise Conflict("the root campaign cannot be removed; name those below it")
     cancel(subtree, Choice(None, None))
     campaigns, removed = subtree.tree(), 0
-    of = sum(one.total for one in campaigns)
-    for one in reversed(campaigns):
-        for gone in chunks(subtree.database, "remove_tasks", campaign=one.campaign_id):
+    of = sum(campaign.total for campaign in campaigns)
+    for campaign in reversed(campaigns):
+        for gone in chunks(subtree.database, "remove_tasks", campaign=campaign.campaign_id):
             removed += gone
             on_progress(removed, max(of, removed))
-        subtree.database.rows("remove_campaign", path=one.path)
+        subtree.database.rows("remove_campaign", path=campaign.path)
     return removed
 
 
@@ -159,5 +194,6 @@ def _cancel_tasks(subtree: Subtree, tasks: list[int] | None) -> int:
 
 def _unfinished(subtree: Subtree, tasks: Iterable[int]) -> int:
     """Return how many of these tasks are not final."""
-    rows = task_rows(subtree.database, subtree.campaign_id, set(tasks))
-    return sum(row["status"] in UNFINISHED for row in rows)
+    database, among = subtree.database, [sorted(set(tasks))]
+    found = pages(database, subtree.campaign_id, compiled(None), UNFINISHED, among=among)
+    return sum(len(page.rows) for page in found)

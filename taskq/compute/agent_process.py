@@ -30,8 +30,9 @@ from taskq_agent import reaper, streams
 from taskq_agent.core.reports import fence
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import agent_of_processes
-from taskq_agent.protocol import ACCEPTED, DONE, Answer, Report, Request, dumps
+from taskq_agent.protocol import ACCEPTED, DONE, Answer, Report, Request
 from taskq_agent.settings import AgentSettings
+from taskq_agent.wire import dumps
 
 #: The variable with the address of the queue; anybody can read a command line.
 DSN: Final = "TASKQ_DSN"
@@ -148,7 +149,8 @@ def _listen(parent: int, wakers: list[Callable[[], None]]) -> None:
         if not words:
             break
         for wake in wakers:
-            wake()
+            with suppress(Exception):  # this thread must see the end of the parent
+                wake()
     os.kill(os.getpid(), signal.SIGTERM)
     if words.strip(WAKE) == AT_ONCE:
         time.sleep(SECOND_SIGNAL_S)  # two pending signals of a kind become one

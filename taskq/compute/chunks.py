@@ -19,13 +19,13 @@ from typing import Any, Final, Literal, TypeAlias
 from taskq.campaign import bulk
 from taskq.campaign.campaign import Campaign
 from taskq.campaign.filter_compiler import compiled
-from taskq.compute.functions import Arguments, Content
-from taskq.compute.outcomes import seconds_of
+from taskq.compute.functions import Arguments, Content, positional
 from taskq.compute.tracker import Pauses, Tracker
 from taskq.db.access import Queries
 from taskq.ingest.sources.records import BadLine
 from taskq.model.errors import CampaignPaused, InvalidTask, UsageError
 from taskq.model.pauses import sleep
+from taskq.model.run_times import ran_s
 from taskq.model.seed import STATUSES, Seed
 from taskq_agent.handlers.calls import CHUNK, has_large
 
@@ -108,7 +108,7 @@ class CallSeeds:
             if isinstance(item, (BadLine, Seed)):
                 alone = self._one(item)
             else:
-                content = self._make.content(tuple(item) if self._spread else (item,), {})
+                content = self._make.content(positional(item, spread=self._spread), {})
                 if not has_large(content[0]):
                     if len(chunk) == size or chars + len(content[1]) > _MOST_CHARS:
                         yield from self._joined(chunk, self._number)
@@ -155,10 +155,8 @@ def measured_size(database: Queries, campaign: Campaign, tasks: array[int]) -> i
     try:
         while tracker.pending and len(took_s) < _ENOUGH and time.monotonic() < deadline:
             ends = tracker.look()
-            rows = [one.row for one in ends if one.row is not None]
-            took_s += [
-                seconds_of(one["phases"], one["claimed_at"], one["ended_at"]) for one in rows
-            ]
+            rows = [end.row for end in ends if end.row is not None]
+            took_s += [ran_s(row["phases"], row["claimed_at"], row["ended_at"]) for row in rows]
             if took_s and sum(took_s) > CHUNK_S * len(took_s):
                 break
             sleep(pauses.next_s(found=bool(ends)))

@@ -7,26 +7,29 @@ import os
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from typing_extensions import ParamSpec, Unpack
 
 from taskq.campaign.campaign import Campaign
+from taskq.compute.fingerprint import attribute_text
 from taskq.compute.functions import Arguments, python_version
 from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.local_agents import Computing, LocalAgents
 from taskq.compute.outbox import Call, CallOutbox, Lane
 from taskq.compute.pickling import function_archive
 from taskq.compute.plan import SEAL_BYTES, call_settings, remedy
-from taskq.compute.unpickling import ResultReader, Trust
+from taskq.compute.trust import ResultReader, Trust, own_results
 from taskq.db.gateway_queries import home
 from taskq.db.stored_spec import spec_body
 from taskq.files.blobs import open_blobs
 from taskq.model.campaign_spec import CallSettings, CampaignSpec, RetryPolicy
-from taskq.model.errors import Forbidden, TaskqError
+from taskq.model.errors import Forbidden, LoginForbidden, TaskqError
 from taskq.model.handler import Handler
 from taskq_agent.handlers.resident import ARCHIVE
 from taskq_agent.protocol import Input
@@ -50,7 +53,9 @@ class Executor(concurrent.futures.Executor):
         max_workers: Start agents with so many slots on this machine, for as long as the executor
             lives; None if others serve the queue.
         path: Path of the campaign, which must not exist.
-        trust: See `Client.map`; the modules of called functions are trusted as well.
+        trust: See `Client.map`.
+        max_tasks_per_child: After so many calls a process of an agent ends, and the next call gets
+            a new one; None: it stays.
         settings: See `Client.map`.
     """
 
@@ -61,16 +66,19 @@ class Executor(concurrent.futures.Executor):
         *,
         path: str | None = None,
         trust: Trust = (),
+        max_tasks_per_child: int | None = None,
         **settings: Unpack[CallSettings],
     ) -> None:
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
         self._database = queue.queries
         self._settings = call_settings(settings)
+        self._tasks_per_child = max_tasks_per_child
         self._campaign = self._created(
             path or f"{home(self._database)}/executor/{secrets.token_hex(8)}"
         )
-        self._lane = Lane(self._database, self._campaign, ResultReader(trust))
+        read = ResultReader(trust, is_own=own_results(self._database, embedded=queue.embedded))
+        self._lane = Lane(self._database, self._campaign, read)
         self._max_workers = max_workers or ELSEWHERE  # dask reads it
         self._lock = threading.Lock()
         self._is_shut_down = False
@@ -113,16 +121,27 @@ class Executor(concurrent.futures.Executor):
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
-        **others: Any,
+        buffersize: int | None = None,
     ) -> Iterator[T]:
         """Return an iterator over the values; see `concurrent.futures`.
 
-        All calls are submitted at once; chunksize is not needed.
+        Args:
+            fn: What to call; `functools.partial` gives it the same keywords in all calls.
+            iterables: Its positional arguments.
+            timeout: Seconds from now on in which a value must come.
+            chunksize: Has no effect: each call is a task.
+            buffersize: Calls that are submitted at most before their values were taken, as in
+                Python 3.14; None submits all at once.
         """
-        del chunksize, others
+        del chunksize
+        if buffersize is not None and not isinstance(buffersize, int):
+            raise TypeError("buffersize must be an integer or None")
+        if buffersize is not None and buffersize < 1:
+            raise ValueError("buffersize must be None or > 0")
         deadline = None if timeout is None else time.monotonic() + timeout
-        calls = [self._call(fn, args, {}) for args in zip(*iterables, strict=False)]
-        return _values(self._submit(calls), deadline)
+        calls = (self._call(fn, args, {}) for args in zip(*iterables, strict=False))
+        begun = deque(self._submit([*islice(calls, buffersize)]))
+        return _values(begun, deadline, lambda: self._submit([*islice(calls, 1)]))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accept no more calls, wait for the pending ones, and remove the campaign.
@@ -161,6 +180,7 @@ class Executor(concurrent.futures.Executor):
                 archive=stored,
                 python=python_version(),
                 seal=secrets.token_hex(SEAL_BYTES),
+                tasks_per_child=self._tasks_per_child,
             )
             usual: dict[str, Any] = {
                 "retry": RetryPolicy(max_attempts=1),
@@ -169,14 +189,15 @@ class Executor(concurrent.futures.Executor):
             spec = CampaignSpec(path, handler=handler, **{**usual, **self._settings})
             body = spec_body(spec, {ARCHIVE: Input(stored, size)})
             number = self._database.value("create_campaign", path=path, spec=body)
+        except LoginForbidden:  # which says how to get the right
+            raise
         except Forbidden as error:
             how = remedy(self._database, path, "pickler")
             raise Forbidden(f"{error}: {how}") from error
         return Campaign(self._database, number, path)
 
     def _call(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        module = getattr(fn, "__module__", None)
-        if isinstance(module, str):
+        if (module := attribute_text(fn, "__module__")) is not None:
             self._lane.read.homes.add(module)
         encode = partial(Arguments.payload, args=(fn, *args), kwargs=kwargs)
         return Call.of(self._lane, encode(self._lane.arguments), secrets.token_hex(16), encode)
@@ -208,14 +229,20 @@ class Executor(concurrent.futures.Executor):
             self._campaign.remove()
 
 
-def _values(futures: list[TaskFuture[Any]], deadline: float | None) -> Iterator[Any]:
-    """Yield values in order; cancel the rest if the iteration ends early."""
+def _values(
+    futures: deque[TaskFuture[T]], deadline: float | None, more: Callable[[], list[TaskFuture[T]]]
+) -> Iterator[T]:
+    """Yield values in order; cancel the rest if the iteration ends early.
+
+    more: submits the next call, if there is one.
+    """
     try:
-        futures.reverse()
         while futures:
-            # popped, so that no reference keeps a value alive
             left = None if deadline is None else deadline - time.monotonic()
-            yield futures.pop().result(left)
+            if futures[0].exception(left) is None:
+                futures += more()
+            # popped, so that no reference keeps a value alive
+            yield futures.popleft().result()
     finally:
         for future in futures:
             future.cancel()

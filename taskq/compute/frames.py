@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import io
 import math
+import warnings
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,13 +19,14 @@ from itertools import chain, compress
 from types import NoneType
 from typing import Any, Final
 
-from taskq.compute.outcomes import seconds_of
 from taskq.db.access import PAGE, Queries
-from taskq.db.address import Row
+from taskq.db.rows import Row
 from taskq.model.errors import ExtraMissing, NotOverGateway
+from taskq.model.run_times import ran_s
 from taskq.model.views import Result
+from taskq.model.words import as_json
 from taskq.results.parquet import ArrowColumns, grouped
-from taskq.results.tabular import REST, SAMPLE_RECORDS, Table
+from taskq.results.tabular import REST, SAMPLE_RECORDS, Names, Table, rest_name, without
 from taskq_agent import typed
 
 _AS_IS: Final = frozenset({str, int, bool, NoneType})
@@ -41,7 +43,7 @@ class ResultPages:
     """The results of a run, in the order of seeding.
 
     mine: which of the tasks of a page are of the run. rows_of: makes the rows of a result, which is
-    one unless it is a chunk's, from its database row.
+    one unless it is a chunk's, from its database row. at_end: called once there are no more.
     """
 
     def __init__(
@@ -50,11 +52,13 @@ class ResultPages:
         campaign: int,
         mine: Callable[[array[int]], list[bool]],
         rows_of: Callable[[Row], Iterator[dict[str, Any]]],
+        at_end: Callable[[], None],
     ) -> None:
         self._database = database
         self._campaign = campaign
         self._mine = mine
         self._rows_of = rows_of
+        self._at_end = at_end
         self._after = 0
         self._fields = _Fields()
         self._misses = 0
@@ -105,9 +109,10 @@ class ResultPages:
         values = {"campaign": self._campaign, "after": self._after, "limit": PAGE}
         page = self._database.rows("results", **values)
         if not page:
+            self._at_end()
             return None
         self._after = page[-1]["task_id"]
-        mine = self._mine(array("q", [one["task_id"] for one in page]))
+        mine = self._mine(array("q", [row["task_id"] for row in page]))
         return [*compress(page, mine)]
 
     def _lines(self, reader: ThreadPoolExecutor) -> str | None:
@@ -117,6 +122,7 @@ class ResultPages:
         else:
             page = self._text_after(self._after)
         if page is None:
+            self._at_end()
             return None
         self._after = page["last"]
         self._ahead = self._after, reader.submit(self._text_after, self._after)
@@ -172,7 +178,7 @@ class _Fields:
         for part in self._names:
             fields = read.schema.field(part).type
             found = read[part].combine_chunks().flatten()
-            columns |= {fields[place].name: one for place, one in enumerate(found)}
+            columns |= {fields[place].name: column for place, column in enumerate(found)}
         if any(map(_is_inexact, columns.values())):
             return None
         columns[REST] = pa.nulls(read.num_rows, pa.string())
@@ -190,18 +196,27 @@ def _is_inexact(column: Any) -> bool:
 
 
 def row(result: Result, argument: Any, value: Any) -> dict[str, Any]:
-    """Return a result as a row; see `Run.frame`."""
+    """Return a result as a row; see `Run.frame`.
+
+    No field of a result, which an agent names, takes the place of another column.
+    """
     made: dict[str, Any] = {"key": result.key}
-    made |= argument if isinstance(argument, Mapping) else {"argument": argument}
-    fields = value if isinstance(value, Mapping) else {"value": value}
-    for name, one in fields.items():
-        made[f"{name}_result" if name in made else str(name)] = one
+    fields = argument if isinstance(argument, Mapping) else {"argument": argument}
+    made |= {str(name): field for name, field in fields.items()}
+    # Names that are the same as text, such as those that are not a number, are no columns.
+    has_columns = isinstance(value, Mapping) and len({*map(str, value)}) == len(value)
+    fields = value if has_columns else {"value": value}
+    for name, field in fields.items():
+        free = str(name)
+        while free in made or free in _OWN:
+            free += "_result"
+        made[free] = field
     about = {
         "attempt": result.attempt,
         "host": result.host,
-        "seconds": seconds_of(result.phases, result.claimed_at, result.ended_at),
+        "seconds": ran_s(result.phases, result.claimed_at, result.ended_at),
     }
-    return made | {name: one for name, one in about.items() if name not in made}
+    return made | {name: value for name, value in about.items() if name not in made}
 
 
 def frame(rows: Iterator[dict[str, Any]]) -> Any:
@@ -210,7 +225,30 @@ def frame(rows: Iterator[dict[str, Any]]) -> Any:
         pandas = importlib.import_module("pandas")
     except ImportError:
         raise ExtraMissing("frame() needs pandas", "frames") from None
-    return pandas.DataFrame(list(rows))
+    listed, names = list(rows), Names(_OWN)
+    for row in listed:
+        names.note(row)
+    columns, lacks = names.chosen()
+    if not lacks:
+        return pandas.DataFrame(listed)
+    known, rest = frozenset(columns), rest_name(columns)
+    made = []
+    for row in listed:
+        left = {name: _plain(value) for name, value in without(row, known).items()}
+        chosen = {name: value for name, value in row.items() if name in known}
+        made.append(chosen | {rest: as_json(left) if left else None})
+    return pandas.DataFrame(made, columns=[*columns, rest])
+
+
+def warn_of(left_out: Mapping[str, int], calls: int, path: str) -> None:
+    """Warn of calls that have no row. left_out: their numbers, by what became of them."""
+    if left_out:
+        rest = " and ".join(f"{count:,} {status}" for status, count in left_out.items())
+        warnings.warn(
+            f"{sum(left_out.values()):,} of the {calls:,} calls of {path} have no row ({rest}): "
+            "`run.outcomes()` has their errors; so_far=True gives the rows without this warning",
+            stacklevel=2,
+        )
 
 
 def arrow(pages: ResultPages, batch_rows: int) -> Any:
@@ -219,7 +257,7 @@ def arrow(pages: ResultPages, batch_rows: int) -> Any:
     The first rows decide the types of the columns. Arrow reads the others page by page, if it can:
     see `ResultPages.parsed`.
     """
-    table = Table(map(_flat, pages.head()))
+    table = Table(map(_flat, pages.head()), own=_OWN)
     columns = ArrowColumns(table)
 
     def parts() -> Iterator[Any]:
@@ -242,16 +280,21 @@ def _batch(group: Any) -> Any:
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one if type(one) in _AS_IS else _plain(one) for name, one in row.items()}
+    return {name: value if type(value) in _AS_IS else _plain(value) for name, value in row.items()}
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that a column takes: infinity as None, others as `typed` encodes them."""
+    """Return a value that a column takes: infinity as None, others as `typed` encodes them.
+
+    A Decimal that no float can hold is one of those: it could not be written as JSON.
+    """
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str, datetime, Decimal)):
+    if value is None or isinstance(value, (bool, int, str, datetime)):
         return value
     try:
+        if isinstance(value, Decimal) and math.isfinite(float(value)):
+            return value
         return typed.encode(value)
-    except (TypeError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         return repr(value)

@@ -10,21 +10,32 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, Final, TypeAlias
 
 from taskq.campaign.campaign import Campaign
-from taskq.compute.fingerprint import fingerprint, named_object
+from taskq.compute.fingerprint import (
+    Part,
+    attribute_text,
+    described,
+    fingerprint,
+    home_of,
+    names_in,
+)
 from taskq.compute.pickling import pickled_argument
+from taskq.compute.trust import IsOwn, ResultReader, Trust
 from taskq.db.access import Queries
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.ingest.sources.records import BadLine
 from taskq.model.errors import InvalidTask, UsageError
+from taskq.model.given import elements
 from taskq.model.seed import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH, Seed, canonical, key_of
 from taskq_agent import typed
 from taskq_agent.buffers import LEAST_BYTES, Data, PartsOfJson, as_base64, packed
 from taskq_agent.handlers.calls import LARGE, sealed
-from taskq_agent.text import json_fault
+from taskq_agent.json_limits import json_fault
+from taskq_agent.objects import ObjectWriter, class_in
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 #: A text of so many characters, and so many numbers, surely fit into a payload.
@@ -41,28 +52,55 @@ _NOT_IN_A_PATH: Final = re.compile(r"[^A-Za-z0-9_]+")
 class Function:
     """A function with its name for people, and the digest of what it does.
 
-    target: where agents import it from, as module:function; None if it goes by value.
+    target: where agents import it from, as module:function; None if it goes by value. parts: what
+    the digest is of, by names for people.
     """
 
     function: Callable[..., Any]
     name: str
     target: str | None
     fingerprint: str
+    parts: Mapping[str, Part]
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Function:
         """Return the function for a callable; raise `UsageError` if it cannot be called."""
         if not callable(function):
             raise UsageError(f"{function!r:.80} is not a function")
-        module = getattr(function, "__module__", None)
-        qualname = getattr(function, "__qualname__", type(function).__qualname__)
-        name = qualname.rpartition(".<locals>.")[2]
-        named = (
-            module not in {None, "__main__"}
-            and all(map(str.isidentifier, f"{module}.{qualname}".split(".")))
-            and named_object(module, qualname) is function
+        kind = type(function)
+        qualname = attribute_text(function, "__qualname__") or attribute_text(function, "__name__")
+        name = (qualname or kind.__qualname__).rpartition(".<locals>.")[2]
+        module, path = home_of(function) or (None, "")
+        named = module not in {None, "__main__"} and all(
+            map(str.isidentifier, f"{module}.{path}".split("."))
         )
-        return cls(function, name, f"{module}:{qualname}" if named else None, fingerprint(function))
+        try:
+            digest, parts = described(function)
+        except RecursionError:
+            raise UsageError(f"{name} refers to something that is nested too deeply") from None
+        return cls(function, name, f"{module}:{path}" if named else None, digest, parts)
+
+    @property
+    def module(self) -> str:
+        """The module of the function, which defines the classes of objects that go as data."""
+        return attribute_text(self.function, "__module__") or ""
+
+    def reader(self, trust: Trust, is_own: IsOwn) -> ResultReader:
+        """Return what reads the results of calls; see `ResultReader`."""
+        by_value = self.target is None
+        return ResultReader(trust, is_own=is_own, by_value=by_value, homes=[self.module])
+
+    def defines(self, kind: type) -> bool:
+        """Return whether agents find a class in the function's module, for an argument.
+
+        A function by value takes along what its code names.
+        """
+        known: Mapping[str, Any] = vars(sys.modules.get(self.module, object))
+        if self.target is None:
+            code = getattr(self.function, "__code__", None)
+            named = set(names_in(code)) if isinstance(code, CodeType) else ()
+            known = {name: known[name] for name in named if name in known}
+        return class_in(known, self.module, kind.__qualname__) is kind
 
     @property
     def default_path(self) -> str:
@@ -78,9 +116,23 @@ def takes(function: Callable[..., Any], name: str) -> bool:
     except (TypeError, ValueError):  # some of C have none
         return False
     return any(
-        one.kind is one.VAR_KEYWORD or (one.name == name and one.kind is not one.POSITIONAL_ONLY)
-        for one in parameters
+        parameter.kind is parameter.VAR_KEYWORD
+        or (parameter.name == name and parameter.kind is not parameter.POSITIONAL_ONLY)
+        for parameter in parameters
     )
+
+
+def positional(item: Any, *, spread: bool) -> tuple[Any, ...]:
+    """Return the arguments of a call; spread: the element is an iterable of them.
+
+    Raise `InvalidTask` if iterating over the element gives something else.
+    """
+    if not spread:
+        return (item,)
+    try:
+        return tuple(elements("the arguments of a call", item))
+    except UsageError as error:
+        raise InvalidTask(str(error)) from None
 
 
 def python_version() -> str:
@@ -126,20 +178,28 @@ class Arguments:
     """Makes a seed of each call.
 
     seal: the campaign's key for pickles; None allows no pickles. large: stores large arguments;
-    without it they are refused.
+    without it they are refused. owns: whether agents find a class; its objects go as data then.
     """
 
-    def __init__(self, seal: str | None, large: LargeArguments | None = None) -> None:
+    def __init__(
+        self,
+        seal: str | None,
+        large: LargeArguments | None = None,
+        owns: Callable[[type], bool] | None = None,
+    ) -> None:
         self._seal = None if seal is None else bytes.fromhex(seal)
         self._large = large
+        self._owns = owns or (lambda _: False)
         self._times: dict[bytes, int] = {}
 
     @classmethod
-    def of(cls, database: Queries, campaign: Campaign) -> Arguments:
+    def of(
+        cls, database: Queries, campaign: Campaign, owns: Callable[[type], bool] | None = None
+    ) -> Arguments:
         """Return those for calls of a campaign."""
         handler = campaign.spec().handler
         seal = None if handler is None else handler.seal
-        return cls(seal, LargeArguments(database, campaign.path))
+        return cls(seal, LargeArguments(database, campaign.path), owns)
 
     def of_item(self, item: Any, *, spread: bool) -> Seed | BadLine:
         """Return the task for an element of `map`: a record of a source keeps its own key.
@@ -153,7 +213,7 @@ class Arguments:
         if isinstance(item, Seed):
             payload = self.payload((dict(item.payload),), {})
             return Seed(payload, item.key, item.priority).checked()
-        return self.seed(*self.content(tuple(item) if spread else (item,), {}))
+        return self.seed(*self.content(positional(item, spread=spread), {}))
 
     def seed(self, payload: dict[str, Any], text: str, calls: int = 1) -> Seed:
         """Return the task for the content of a call, or of several calls; see `of_item`."""
@@ -163,31 +223,36 @@ class Arguments:
         key = key if calls == 1 else f"{key}*{calls}"
         return Seed(payload, key if times == 1 else f"{key}#{times}").checked()
 
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """Return the payload of a call, and a key made from its content."""
+    def call(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], aside: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], str]:
+        """Return the payload of a call, and a key made from its content.
+
+        aside: further named arguments, which are no part of the key.
+        """
         payload, text = self.content(args, kwargs)
+        if aside:
+            payload = self.payload(args, {**kwargs, **aside})
         return payload, key_of(text)
 
     def content(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Content:
         """Return the payload of a call, and text that is the same for calls with equal arguments.
 
-        A pickle differs from process to process, so its part of the text is a digest of its
-        content.
+        A pickle differs from process to process, and an object is what its class makes of it. So
+        the part of the text of each is a digest of its content.
         """
-        pickles = 0
-
-        def pickle(value: Any) -> list[str]:
-            nonlocal pickles
-            pickles += 1
-            return self._pickle(value)
-
-        payload = self.payload(args, kwargs, pickle)
-        if not pickles:
+        writer = ObjectWriter(self._pickle, self._owns)
+        payload = self.payload(args, kwargs, writer)
+        if not writer.count:
             return payload, canonical(payload)
-        return payload, canonical(typed.encode_call(args, kwargs, lambda one: [fingerprint(one)]))
+        digests = ObjectWriter(lambda part: [fingerprint(part)], lambda _: False)
+        return payload, canonical(typed.encode_call(args, kwargs, digests))
 
     def payload(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], pickle: typed.Pickle | None = None
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        writer: ObjectWriter | None = None,
     ) -> dict[str, Any]:
         """Return the payload of a call; raise `InvalidTask` if it cannot be stored."""
         is_plain = True
@@ -202,7 +267,8 @@ class Arguments:
             return data
 
         try:
-            payload = typed.encode_call(args, kwargs, pickle or self._pickle, of_bytes)
+            writer = writer or ObjectWriter(self._pickle, self._owns)
+            payload = typed.encode_call(args, kwargs, writer, of_bytes)
         except RecursionError:
             raise InvalidTask("an argument is nested too deeply, or contains itself") from None
         if self._large is None or _fits(payload):
@@ -212,19 +278,16 @@ class Arguments:
         kept: dict[str, Any] = {"args": [*map(self._large.kept, payload["args"])]}
         if "kwargs" in payload:
             kept["kwargs"] = {
-                name: self._large.kept(one) for name, one in payload["kwargs"].items()
+                name: self._large.kept(value) for name, value in payload["kwargs"].items()
             }
         return kept
 
     def _pickle(self, value: Any) -> list[str]:
         if self._seal is None:
-            try:
-                typed.encode(value)
-            except typed.NotStorable as error:
-                raise InvalidTask(
-                    f"{error}. Only functions of a notebook or script, which are sent by value, "
-                    "take other objects as arguments"
-                ) from None
+            raise InvalidTask(
+                f"{typed.not_storable(value)}. Only functions of a notebook or script, which are "
+                "sent by value, take other objects as arguments"
+            )
         text = base64.b64encode(pickled_argument(value)).decode()
         return [text, sealed(self._seal or b"", text)]
 
@@ -246,20 +309,20 @@ def _fits(payload: Mapping[str, Any]) -> bool:
     least = items = 0  # characters that its text has at least
     rest: list[Any] = [payload]
     while rest and least <= MAX_PAYLOAD_BYTES:
-        one = rest.pop()
+        part = rest.pop()
         items += 1
         least += 1
-        if isinstance(one, str):
-            least += len(one)
-        elif isinstance(one, dict):
-            least += sum(map(len, one))
-            rest += one.values()
-        elif isinstance(one, list):
-            rest += one
-        elif isinstance(one, int):
-            least += one.bit_length() // 4
-        elif isinstance(one, Data):
-            least += one.view.nbytes
+        if isinstance(part, str):
+            least += len(part)
+        elif isinstance(part, dict):
+            least += sum(map(len, part))
+            rest += part.values()
+        elif isinstance(part, list):
+            rest += part
+        elif isinstance(part, int):
+            least += part.bit_length() // 4
+        elif isinstance(part, Data):
+            least += part.view.nbytes
     if least > MAX_PAYLOAD_BYTES:
         return False
     if least <= _SURELY_CHARS and items <= _SURELY_ITEMS:

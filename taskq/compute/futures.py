@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from taskq.compute.call_waits import LOOK_S, CallWaits
 from taskq.compute.outcomes import OutcomeReader
 from taskq.compute.result_folder import taken
-from taskq.compute.tracker import LAST_PAUSE_S, EndedCall, Pauses, Tracker
-from taskq.compute.unpickling import ResultReader
+from taskq.compute.tracker import EndedCall, Pauses, Tracker
+from taskq.compute.trust import ResultReader
 from taskq.compute.waiting import Complaints
 from taskq.db.access import Queries, check_process
 from taskq.files.large_results import Fetching
 from taskq.model.errors import AgentsDied, Unavailable
+from taskq.model.pauses import LAST_PAUSE_S
 from taskq.model.seed import NOT_BEGUN
 from taskq_agent import buffers
 
@@ -167,11 +169,12 @@ class Watcher:
         self._fetching = Fetching(
             database,
             of_part=buffers.as_view,
-            near=lambda digest: taken((one.result_folder for one in agents), digest),
+            near=lambda digest: taken((agent.result_folder for agent in agents), digest),
         )
         self._lock = threading.Lock()
         self._news = threading.Event()
         self._is_reported = False
+        self._waits = CallWaits(database, self._news.set)
         self._heard: deque[tuple[int, int, Any]] = deque(maxlen=MOST_HEARD)
         self._early: dict[tuple[int, int], Any] = {}  # of tasks not watched (yet)
         self._new: list[Callable[[], bool]] = []  # return whether results may be there
@@ -212,8 +215,8 @@ class Watcher:
 
     def wake_agents(self) -> None:
         """Wake the agents of this machine: there are new calls."""
-        for one in list(self._agents):
-            one.wake()
+        for agent in list(self._agents):
+            agent.wake()
 
     def join(self) -> None:
         """Wait for the end of the thread; all futures must be done."""
@@ -234,16 +237,24 @@ class Watcher:
             if begun:
                 pauses = self._pauses()
             self._complete_heard(heard)
+            lacking, brought = self._waits.take()
+            for campaign, ended in brought:
+                self._complete_brought(campaign, ended)
             found = False
-            if is_due or reported or any(begun):
-                found, looked_at = self._look_at_all(reported=reported), time.monotonic()
-            self._watched = {n: one for n, one in self._watched.items() if one.is_pending}
+            if is_due or reported or lacking or any(begun):
+                found = self._look_at_all(reported=reported or lacking)
+                looked_at = time.monotonic()
+            self._watched = {
+                n: watched for n, watched in self._watched.items() if watched.is_pending
+            }
             with self._lock:
                 if not self._watched and not self._new:
                     self._thread = None
                     return
-            is_due = not self._news.wait(pauses.next_s(found=found))
-            is_due = is_due or time.monotonic() > looked_at + LAST_PAUSE_S
+            pause_s, last_s = pauses.next_s(found=found), LAST_PAUSE_S
+            if self._waits.cover(watched.tracker for watched in self._watched.values()):
+                pause_s = last_s = LOOK_S
+            is_due = not self._news.wait(pause_s) or time.monotonic() > looked_at + last_s
 
     def _take_new(self) -> list[Callable[[], bool]]:
         with self._lock:
@@ -275,8 +286,10 @@ class Watcher:
             watched.futures.setdefault(future.task, []).append(future)
         watched.tracker.add(sorted(future.task for future in futures))
         if new and self._early:
-            early = [(number, one.task) for one in futures if (number, one.task) in self._early]
-            self._complete_heard([(*one, self._early.pop(one)) for one in early])
+            early = [
+                (number, future.task) for future in futures if (number, future.task) in self._early
+            ]
+            self._complete_heard([(*call, self._early.pop(call)) for call in early])
         return not new
 
     def _complete_heard(self, heard: Sequence[tuple[int, int, Any]]) -> None:
@@ -294,10 +307,18 @@ class Watcher:
         while len(self._early) > MOST_HEARD:
             del self._early[next(iter(self._early))]
 
+    def _complete_brought(self, campaign: int, ended: Sequence[EndedCall]) -> None:
+        """Complete the futures of calls whose ends a wait has brought."""
+        watched = self._watched.get(campaign)
+        if watched is not None:
+            ended = [end for end in ended if watched.tracker.pending.discard(end.task)]
+            if ended:
+                self._look(watched, heard=ended)
+
     def _look_at_all(self, *, reported: bool) -> bool:
         found = False
-        for one in self._watched.values():
-            found = self._look(one, reported=reported) or found
+        for watched in self._watched.values():
+            found = self._look(watched, reported=reported) or found
         return found
 
     def _look(
@@ -329,20 +350,20 @@ class Watcher:
         return False
 
     def _complete(self, watched: _Watched, ended: Sequence[EndedCall]) -> None:
-        for place, one in enumerate(ended):
-            futures = watched.futures.get(one.task, [])
+        for place, end in enumerate(ended):
+            futures = watched.futures.get(end.task, [])
             if not futures:
                 continue
             try:
-                value, error = self._end_of(watched, one, futures[0].key)
+                value, error = self._end_of(watched, end, futures[0].key)
             except Unavailable:
                 watched.tracker.add([other.task for other in ended[place:]])
                 raise
             except Exception as known:  # noqa: BLE001  # reading runs the caller's classes
                 value, error = None, known
-            del watched.futures[one.task]
+            del watched.futures[end.task]
             for future in futures:
-                if one.status == "cancelled":
+                if end.status == "cancelled":
                     future.note_cancelled()
                 elif not future.done():
                     if error is None:
@@ -354,7 +375,8 @@ class Watcher:
         self, watched: _Watched, ended: EndedCall, key: str
     ) -> tuple[Any, BaseException | None]:
         if ended.row is not None:
-            return watched.reader.value(self._fetching.of(ended.row)["result"]), None
+            result = self._fetching.of(ended.row)["result"]
+            return watched.reader.value(ended.task, ended.row.get("attempt"), result), None
         if ended.status == "failed":
             return None, watched.reader.error(ended.task, key)
         return None, None

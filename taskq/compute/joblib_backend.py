@@ -7,7 +7,9 @@ arrays are mapped into memory on the node, where all processes share them.
 
 from __future__ import annotations
 
+import copy
 import functools
+import inspect
 import tempfile
 import threading
 from collections import Counter
@@ -20,10 +22,11 @@ from typing import Any, Final
 
 import joblib  # type: ignore[import-untyped]  # it has no types
 
+from taskq.compute.fingerprint import attribute_text
 from taskq.compute.futures import TaskFuture
 from taskq.compute.pickling import pickled
 from taskq.compute.runs import Calls
-from taskq.compute.unpickling import Trust
+from taskq.compute.trust import Trust
 from taskq.db.access import Queries
 from taskq.files.blob_store import MAX_INPUT_BYTES
 from taskq.files.blobs import open_blobs
@@ -36,6 +39,9 @@ CALLS: Final = 100
 #: Bytes from which an argument is stored as an input, once for all calls that have it.
 LARGE: Final = 8_192
 
+#: Arguments of scikit-learn's functions that say who calls, and what to show: they change no
+#: value. Its own caches leave out the first two.
+_NO_PART: Final = ("caller", "callback_ctx", "split_progress", "candidate_progress", "verbose")
 _SMALL: Final = (bool, int, float, complex, type(None))
 
 
@@ -66,7 +72,11 @@ class TaskqBackend(joblib.parallel.ParallelBackendBase):  # type: ignore[misc]  
         return CALLS if n_jobs is None or n_jobs < 0 else n_jobs
 
     def configure(self, *args: Any, prefer: str | None = None, **others: Any) -> int:
-        """Return n_jobs; 1 if calls are small and prefer threads, so that they stay here."""
+        """Return n_jobs; 1 if calls are small and prefer threads, so that they stay here.
+
+        joblib passes what its `Parallel` was given, also what it does not know.
+        """
+        _refuse_unknown(others, joblib.Parallel)
         made: int = super().configure(*args, prefer=prefer, **others)
         return 1 if prefer == "threads" else made
 
@@ -96,7 +106,7 @@ class TaskqBackend(joblib.parallel.ParallelBackendBase):  # type: ignore[misc]  
             if next(left) == 0:
                 callback(futures)
 
-        self._pending.update(one for one in futures if isinstance(one, TaskFuture))
+        self._pending.update(future for future in futures if isinstance(future, TaskFuture))
         for future in futures:
             future.add_done_callback(ended)
         return futures
@@ -115,6 +125,7 @@ class TaskqBackend(joblib.parallel.ParallelBackendBase):  # type: ignore[misc]  
     def _submit(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> TaskFuture[Any]:
+        function, kwargs, aside = _set_aside(function, kwargs)
         large: dict[Any, str] = {}
         inputs: dict[str, Input] = {}
         for at, value in [*enumerate(args), *kwargs.items()]:
@@ -124,6 +135,7 @@ class TaskqBackend(joblib.parallel.ParallelBackendBase):  # type: ignore[misc]  
             self._calls.submit,
             _call_of(function, large),
             tuple(None if at in large else value for at, value in enumerate(args)),
+            aside=aside,
             stored=inputs,
             trust=self._trust,
         )
@@ -173,23 +185,55 @@ def configured(
     queries: Queries, calls: Calls, trust: Trust, options: Mapping[str, Any]
 ) -> AbstractContextManager[Any]:
     """Return joblib's configuration with this backend; see `taskq.joblib`."""
+    _refuse_unknown(options, joblib.parallel_config)
     backend = TaskqBackend(queries, calls, trust)
     config: AbstractContextManager[Any] = joblib.parallel_config(backend=backend, **options)
     return config
+
+
+def _refuse_unknown(given: Mapping[str, Any], taker: Callable[..., Any]) -> None:
+    """Raise `TypeError` for a keyword that a function of joblib does not have."""
+    # `Parallel` itself adds two: itself, and how multiprocessing would start processes.
+    unknown = given.keys() - inspect.signature(taker).parameters.keys() - {"parallel", "context"}
+    if unknown:
+        name = taker.__name__
+        raise TypeError(f"joblib.{name} got an unexpected keyword argument {min(unknown)!r}")
+
+
+def _set_aside(
+    function: Callable[..., Any], kwargs: Mapping[str, Any]
+) -> tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]:
+    """Return a function and its named arguments without those that are no part of its value.
+
+    The third is what was set aside: it is sent, and no key depends on it. scikit-learn puts a fresh
+    identity and the time into each call, for callbacks, and this process's filters of warnings.
+    """
+    if not (attribute_text(function, "__module__") or "").startswith("sklearn."):
+        return function, dict(kwargs), {}
+    aside = {name: kwargs[name] for name in _NO_PART if name in kwargs}
+    if not getattr(aside.get("callback_ctx"), "_callbacks", True):
+        aside |= dict.fromkeys(aside.keys() & {"caller", "callback_ctx"})  # nobody is called back
+    if filters := vars(function).get("warning_filters"):
+        function = copy.copy(function)
+        del function.warning_filters  # type: ignore[attr-defined]  # it has no types
+        aside["taskq_filters"] = list(filters)
+    return function, {name: value for name, value in kwargs.items() if name not in aside}, aside
 
 
 def _call_of(function: Callable[..., Any], large: Mapping[Any, str]) -> Callable[..., Any]:
     """Return what agents call: by value, so that they need not have this module.
 
     large: names of inputs by place or name of the argument, for which the call has None.
-    taskq_time: tells equal calls apart.
+    taskq_time: tells equal calls apart. taskq_filters: of warnings, for functions of scikit-learn.
     """
 
     @functools.wraps(function, updated=())
-    def call(*args: Any, taskq_time: int = 1, **kwargs: Any) -> Any:
+    def call(*args: Any, taskq_time: int = 1, taskq_filters: Any = None, **kwargs: Any) -> Any:
         del taskq_time
-        places = [shared(large[at]) if at in large else one for at, one in enumerate(args)]
-        names = {at: shared(large[at]) if at in large else one for at, one in kwargs.items()}
+        if taskq_filters is not None:
+            function.warning_filters = taskq_filters  # type: ignore[attr-defined]
+        places = [shared(large[at]) if at in large else value for at, value in enumerate(args)]
+        names = {at: shared(large[at]) if at in large else value for at, value in kwargs.items()}
         with joblib.parallel_config(backend="sequential"):  # an agent's slot is one core
             return function(*places, **names)
 

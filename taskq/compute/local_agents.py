@@ -21,6 +21,7 @@ from taskq.compute import agent_process
 from taskq.db.access import Queue
 from taskq.db.connections import Database
 from taskq.model.errors import AgentsDied, NotOverGateway, UsageError
+from taskq_agent.paths import is_dir
 
 #: Seconds that running tasks get to end after the block; then they are stopped.
 GRACE_S: Final = 5.0
@@ -28,6 +29,12 @@ GRACE_S: Final = 5.0
 END_S: Final = 30.0
 _LAST_LINES: Final = 5
 _READ: Final = 65_536
+
+_BOOT: Final = (
+    "import sys; sys.path[:] = [*filter(None, sys.path)]; "
+    "from taskq_agent.import_path import put_own_first; put_own_first(); "
+    "from taskq.compute.agent_process import main; main()"
+)
 
 
 class Computing(Queue, Protocol):
@@ -148,8 +155,8 @@ class LocalAgents:
                 *lines, unread = (unread + chunk).split(b"\n")
                 if watchers := tuple(self.watchers):
                     results = [tuple(json.loads(line)) for line in lines if line]
-                    for one in watchers:
-                        one.hear(results, others=b"" in lines)
+                    for watcher in watchers:
+                        watcher.hear(results, others=b"" in lines)
 
     def stop(self, *, at_once: bool = False) -> None:
         """End the agents: running tasks may end within the grace, then go back to the queue.
@@ -171,6 +178,7 @@ class LocalAgents:
             with suppress(OSError):
                 process.stdin.close()
         killer = threading.Timer(END_S + self._grace_s, process.kill)
+        killer.daemon = True  # a second Ctrl-C ends the program, and it would wait for this thread
         killer.start()
         process.wait()
         killer.cancel()
@@ -220,7 +228,7 @@ def _default_path(queue: Computing) -> str:
     if queue.embedded:
         return "/"
     paths = [path for path in sorted(queue.begun) if queue.queries.row("campaign", path=path)]
-    tops = [path for path in paths if not any(path.startswith(f"{one}/") for one in paths)]
+    tops = [path for path in paths if not any(path.startswith(f"{top}/") for top in paths)]
     if len(tops) == 1:
         return tops[0]
     begun = f"this program has begun {', '.join(tops)}" if tops else "this program has begun none"
@@ -228,12 +236,6 @@ def _default_path(queue: Computing) -> str:
         "others may use this server too, and these agents would take their tasks: name the "
         f"campaign that they serve, as taskq.local_agents(queue, slots, '/mine'); {begun}"
     )
-
-
-_BOOT: Final = (
-    "import sys; sys.path[:] = [*filter(None, sys.path)]; "
-    "from taskq.compute.agent_process import main; main()"
-)
 
 
 def _own_path() -> dict[str, str]:
@@ -251,6 +253,6 @@ def _import_folders() -> list[str]:
     folders = []
     for name in dict.fromkeys(sys.path):
         folder = Path(name or ".").absolute()
-        if folder.is_dir() and not installed & {folder, *folder.parents}:
+        if is_dir(folder) and not installed & {folder, *folder.parents}:
             folders.append(str(folder))
     return folders

@@ -21,7 +21,7 @@ from typing import Any, Final
 from taskq.campaign.campaign import Campaign
 from taskq.compute.functions import Arguments
 from taskq.compute.futures import TaskFuture, Watcher
-from taskq.compute.unpickling import ResultReader
+from taskq.compute.trust import ResultReader
 from taskq.db.access import Queries, check_process, in_chunks
 from taskq.ingest.seeding import REMOTE_CHUNK, REMOTE_CHUNK_CHARS, task_json
 from taskq.model.errors import NotFound, UsageError
@@ -35,11 +35,14 @@ LINGER_S: Final = 1.0
 #: Seconds that the end of a program waits for calls to be stored.
 FLUSH_S: Final = 30.0
 
+_OPEN: Final[weakref.WeakSet[CallOutbox]] = weakref.WeakSet()
+
 
 class Lane:
     """The campaign that gets the calls of a function.
 
     prepare: finds the campaign, or makes it again after it was removed; None if that is an error.
+    owns: see `Arguments`.
     """
 
     def __init__(
@@ -48,10 +51,12 @@ class Lane:
         campaign: Campaign,
         read: ResultReader,
         prepare: Callable[[], Campaign] | None = None,
+        owns: Callable[[type], bool] | None = None,
     ) -> None:
         self._database = database
         self.read: Final = read
         self.prepare: Final = prepare
+        self._owns = owns
         #: Why calls could not be stored, until a caller gets it.
         self.failure: Exception | None = None
         self.turn_to(campaign)
@@ -59,7 +64,7 @@ class Lane:
     def turn_to(self, campaign: Campaign) -> None:
         """Send further calls to a campaign."""
         self.campaign = campaign
-        self.arguments = Arguments.of(self._database, campaign)
+        self.arguments = Arguments.of(self._database, campaign, self._owns)
 
 
 @dataclass(slots=True)
@@ -209,11 +214,8 @@ def retry_cancelled(database: Queries, campaign: int, tasks: Sequence[int]) -> N
     in_chunks(database, "retry", campaign=campaign, tasks=tasks, **how)
 
 
-_OPEN: Final[weakref.WeakSet[CallOutbox]] = weakref.WeakSet()
-
-
 @atexit.register
 def _flush_all() -> None:
-    for one in tuple(_OPEN):
+    for outbox in tuple(_OPEN):
         with suppress(Exception):
-            one.flush(FLUSH_S)
+            outbox.flush(FLUSH_S)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from taskq.compute.unpickling import ResultReader, exception_class
+from taskq.compute.raised import RemoteTraceback, exception_of, raised
+from taskq.compute.trust import ResultReader
 from taskq.db.access import Queries
 from taskq.model.errors import ResultNotTrusted, TaskFailed, UsageError
-from taskq_agent import typed
+from taskq_agent import objects, typed
 from taskq_agent.handlers.calls import CHUNK, RAISED, with_large
 
 T = TypeVar("T")
@@ -33,6 +33,7 @@ class Outcome(Generic[T]):
     key: str
     status: str
     argument: Any
+    _: KW_ONLY
     error: BaseException | None = None
     attempt: int | None = None
     host: str | None = None
@@ -56,21 +57,6 @@ class Outcome(Generic[T]):
         return self.error is None
 
 
-def seconds_of(
-    phases: Mapping[str, float] | None, claimed_at: datetime, ended_at: datetime
-) -> float:
-    """Return the seconds of an attempt's execution; those until its report if it names none."""
-    run_s = (phases or {}).get("run_s")
-    return (ended_at - claimed_at).total_seconds() if run_s is None else run_s
-
-
-class RemoteTraceback(Exception):
-    """The traceback of an exception on its node: the cause of the exception raised here."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
-
-
 class OutcomeReader:
     """Makes values and exceptions of the stored tasks of a campaign."""
 
@@ -79,14 +65,19 @@ class OutcomeReader:
         self._campaign = campaign
         self._read = read
 
-    def value(self, result: Mapping[str, Any] | None) -> Any:
-        """Return the value of an accepted result; raise `ResultNotTrusted` if it is not trusted."""
+    def value(self, task: int, attempt: int | None, result: Mapping[str, Any] | None) -> Any:
+        """Return the value of an accepted result; raise `ResultNotTrusted` if it is not trusted.
+
+        attempt: None if it is not known.
+        """
         try:
-            return self._read.decoded(result)
+            return self._read.decoded(result, self._campaign, task, attempt)
         except ModuleNotFoundError as error:
             raise UsageError(f"a result cannot be read without the module {error.name}") from None
 
-    def ends(self, key: str, result: Any, calls: int) -> Iterator[tuple[Any, BaseException | None]]:
+    def ends(
+        self, task: int, attempt: int | None, key: str, result: Any, calls: int
+    ) -> Iterator[tuple[Any, BaseException | None]]:
         """Yield the value of each call of a chunk, or what it raised.
 
         Raise `ResultNotTrusted` if the result is not that of so many calls.
@@ -95,13 +86,13 @@ class OutcomeReader:
         values = held.get(CHUNK) if isinstance(held, dict) else None
         if not isinstance(values, list) or len(values) != calls:
             raise ResultNotTrusted(f"the result of {key} is not that of {calls:,} calls")
-        for one in values:
-            about = one.get(RAISED) if isinstance(one, dict) else None
+        for value in values:
+            about = value.get(RAISED) if isinstance(value, dict) else None
             try:
                 if isinstance(about, dict):
-                    yield None, _raised(key, about)
+                    yield None, raised(key, about, self._read.find)
                 else:
-                    yield self.value({"value": one}), None
+                    yield self.value(task, attempt, {"value": value}), None
             except (ResultNotTrusted, UsageError) as error:
                 yield None, error
 
@@ -111,8 +102,13 @@ class OutcomeReader:
         Pickles and large arguments are not read back: there are marks in their places.
         """
         try:
-            args, _ = typed.decode_call(with_large(payload, _mark), lambda _: "<pickle>")
-        except (ValueError, ModuleNotFoundError):  # somebody else's, or of a library not here
+            read = objects.ObjectReader(self._read.find, lambda _: "<pickle>")
+            args, _ = typed.decode_call(with_large(payload, _mark), read)
+        except (
+            ValueError,
+            ModuleNotFoundError,
+            ResultNotTrusted,
+        ):  # somebody else's, or of a library not here
             return dict(payload)
         return args[0] if len(args) == 1 else tuple(args)
 
@@ -122,8 +118,8 @@ class OutcomeReader:
         Raise `UsageError` for several, a pickle, or a large one, which are not read back.
         """
         try:
-            args, kwargs = typed.decode_call(payload)
-        except (ValueError, ModuleNotFoundError) as error:
+            args, kwargs = typed.decode_call(payload, objects.ObjectReader(self._read.find))
+        except (ValueError, ModuleNotFoundError, ResultNotTrusted) as error:
             raise UsageError(f"an argument cannot be read back: {error}") from error
         if len(args) != 1 or kwargs:
             raise UsageError("calls of several arguments cannot be mapped again")
@@ -138,7 +134,7 @@ class OutcomeReader:
         last = failed[-1]
         about = (last["result"] or {}).get("exception")
         if isinstance(about, Mapping):
-            error = exception_of(about)
+            error = exception_of(about, self._read.find)
             if error is not None:
                 return error
         tail = last["tail"] or ""
@@ -149,40 +145,5 @@ class OutcomeReader:
         return error
 
 
-def _raised(key: str, about: Mapping[str, Any]) -> BaseException:
-    """Return what a call of a chunk raised."""
-    error = exception_of(about)
-    if error is None:
-        trace = str(about.get("traceback", ""))
-        error = TaskFailed(key, str(about.get("class")), _last_line(trace))
-        error.__cause__ = RemoteTraceback(trace)
-    return error
-
-
 def _mark(_: Any) -> str:
     return "<large>"
-
-
-def exception_of(about: Mapping[str, Any]) -> BaseException | None:
-    """Return an exception from its parts; None if its class is not known here.
-
-    Only classes of modules that this process has imported count: nothing that an agent sent runs.
-    """
-    module, _, name = str(about.get("class")).partition(":")
-    if module == "taskq_agent.errors":
-        __import__(module)
-    kind = exception_class(module, name)
-    if kind is None:
-        return None
-    trace = str(about.get("traceback", ""))
-    try:
-        args = typed.decode(about.get("args", [_last_line(trace)]))
-        error = typed.rebuilt(kind, args, typed.decode(about.get("state", {})))
-    except (TypeError, ValueError, AttributeError, RecursionError, ImportError):
-        return None  # they do not fit the class here
-    error.__cause__ = RemoteTraceback(trace)
-    return error
-
-
-def _last_line(trace: str) -> str:
-    return trace.rstrip().rpartition("\n")[2].partition(": ")[2]

@@ -12,14 +12,16 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import resources
-from types import FunctionType
+from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any, Final
 
 import cloudpickle  # type: ignore[import-untyped]  # it has no types
 
-from taskq.compute.fingerprint import CACHED, fingerprint, names_in
+from taskq.compute.fingerprint import CACHED, fingerprint, home_of, names_in
 from taskq.model.errors import InvalidTask, UsageError
-from taskq_agent.handlers.calls import FUNCTION, SOURCE, cached
+from taskq_agent import molecules
+from taskq_agent.handlers.calls import cached
+from taskq_agent.handlers.sent_function import FUNCTION, SOURCE
 
 MAX_ARCHIVE_BYTES: Final = 33_554_432
 #: A blob takes 64 MiB, of which base64 leaves three quarters.
@@ -47,6 +49,9 @@ class _Bounded(io.BytesIO):
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     """Pickles by value, and names classes after their content.
 
+    What has no pickle goes by its name if a module has it under one, such as functions of C++.
+    Molecules keep their names and properties.
+
     cloudpickle draws a random name for each class, by which a process that reads the class twice
     recognises it. With a digest instead, the class of an argument stays that of the function, also
     after a notebook was restarted.
@@ -63,7 +68,26 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         if isinstance(value, CACHED) and value.__module__ == "__main__":
             options = value.cache_parameters()
             return cached, (value.__wrapped__, options["maxsize"], options["typed"])
-        return super().reducer_override(value)
+        if (molecule := molecules.reduced(value)) is not None:
+            return molecule
+        made = super().reducer_override(value)
+        if made is NotImplemented and callable(value) and not isinstance(value, type):
+            return _name_of(value) or made
+        return made
+
+
+def _name_of(value: Any) -> str | None:
+    """Return the name of a callable in its module if its pickle is no other; None otherwise."""
+    found = home_of(value)
+    if found is None or found[0] == "__main__":
+        return None
+    if isinstance(value, (MethodType, BuiltinMethodType)):
+        return found[1]  # such as `random.gauss`, which would take a copy of its object along
+    try:
+        value.__reduce_ex__(PROTOCOL)
+    except Exception:  # noqa: BLE001  # any object's own code
+        return found[1]
+    return None
 
 
 def pickled(value: Any, most: int) -> bytes:

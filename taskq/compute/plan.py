@@ -11,21 +11,31 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from typing_extensions import Unpack
 
 from taskq.campaign.campaign import Campaign
+from taskq.compute.fingerprint import Part
 from taskq.compute.functions import Function, python_version
 from taskq.compute.pickling import MAX_ARCHIVE_BYTES, function_archive
 from taskq.db.access import Queries
-from taskq.db.address import Row
 from taskq.db.gateway_queries import GatewayQueries
+from taskq.db.rows import Row
 from taskq.db.stored_spec import spec_body
 from taskq.files.blobs import open_blobs
 from taskq.model.campaign_spec import CallSettings, CampaignSpec, RetryPolicy
-from taskq.model.errors import Conflict, Forbidden, FunctionChanged, InvalidCampaign, UsageError
+from taskq.model.errors import (
+    Conflict,
+    Forbidden,
+    FunctionChanged,
+    InvalidCampaign,
+    LoginForbidden,
+    UsageError,
+)
+from taskq.model.given import names
 from taskq.model.handler import Handler
 from taskq.model.seed import check_path, derived_key, is_within
 from taskq.model.settings import known_only
@@ -37,6 +47,9 @@ from taskq_agent.protocol import Input
 OnChange: TypeAlias = Literal["fail", "continue", "restart"]
 
 SEAL_BYTES: Final = 32
+#: Parts of a function that are stored, and those that an error names.
+MOST_PARTS: Final = 100
+MOST_NAMED: Final = 5
 
 
 class StarOptions(CallSettings, total=False):
@@ -44,6 +57,7 @@ class StarOptions(CallSettings, total=False):
 
     inputs: Iterable[str | Path]
     on_change: OnChange
+    tasks_per_child: int | None
 
 
 class MapOptions(StarOptions, total=False):
@@ -57,7 +71,7 @@ def remedy(database: Queries, path: str, kind: str) -> str:
     if not isinstance(database, GatewayQueries):
         return f"ask for `taskq db grant {kind} LOGIN`"
     paths = sorted(database.value("token_paths"))
-    if not any(is_within(path, one) for one in paths):
+    if not any(is_within(path, top) for top in paths):
         return f"take a path at or below {' or '.join(paths)}"
     return f"ask for the token of `taskq token create NAME --kind {kind} --campaign {paths[0]}`"
 
@@ -85,6 +99,8 @@ class FunctionPlan:
         inputs: Iterable[str | Path] = (),
         params: Mapping[str, Any] | None = None,
         on_change: OnChange = "fail",
+        tasks_per_child: int | None = None,
+        batch: int | None = None,
         stored: Mapping[str, Input] | None = None,
         **settings: Unpack[CallSettings],
     ) -> None:
@@ -95,6 +111,8 @@ class FunctionPlan:
         self._path = check_path(path)
         self._function = function
         self._on_change = on_change
+        #: What the handler says of the agents' processes.
+        self._processes: dict[str, Any] = {"tasks_per_child": tasks_per_child, "batch": batch}
         self._params: dict[str, Any] = {}
         try:
             self._params = {name: typed.encode(value) for name, value in (params or {}).items()}
@@ -107,10 +125,10 @@ class FunctionPlan:
         }
         self._blobs = open_blobs(database)
         self._inputs: dict[str, Input] = dict(stored or {})
-        for one in map(Path, inputs):
-            if one.name in self._inputs:
-                raise UsageError(f"two inputs are called {one.name!r}")
-            self._inputs[one.name] = Input(*self._blobs.put(one))
+        for file in map(Path, names("inputs", inputs)):
+            if file.name in self._inputs:
+                raise UsageError(f"two inputs are called {file.name!r}")
+            self._inputs[file.name] = Input(*self._blobs.put(file))
 
     def prepared(self) -> Campaign:
         """Return the campaign, created or found; its handler is `Campaign.spec().handler`."""
@@ -140,7 +158,9 @@ class FunctionPlan:
             raise Conflict(f"{self._path} is not a campaign of a function: take another name")
         differs = self._differences(row)
         if differs and own.total and self._on_change == "fail":
-            raise FunctionChanged(self._explanation(differs, own.done, own.total), differs)
+            parts = self._changed_parts(row)
+            text = self._explanation(differs, parts, own.done, own.total)
+            raise FunctionChanged(text, differs, [part for each in parts.values() for part in each])
         if differs and self._on_change == "restart" and own.total:
             if own.children:
                 raise Conflict(
@@ -155,15 +175,23 @@ class FunctionPlan:
                 campaign.change(spec, inputs=given)
             if own.failed:
                 campaign.retry(below=False)
-        elif (wanted := replace(campaign.spec(), **self._settings)) != campaign.spec():
+        elif (wanted := self._with_settings(campaign.spec())) != campaign.spec():
             campaign.change(wanted)
         if row["paused_why"] is not None:
             campaign.resume()  # a caller that asks again has removed the reason
         return campaign
 
+    def _with_settings(self, spec: CampaignSpec) -> CampaignSpec:
+        """Return a spec with the settings of this call."""
+        handler = spec.handler
+        if handler is not None:
+            given = {name: value for name, value in self._processes.items() if value is not None}
+            handler = replace(handler, **given)
+        return replace(spec, handler=handler, **self._settings)
+
     def _differences(self, row: Row) -> list[str]:
         handler = row["settings"]["handler"] or {}
-        inputs = {name: Input(**one) for name, one in row["inputs"].items()}
+        inputs = {name: Input(**declared) for name, declared in row["inputs"].items()}
         archive = inputs.pop(ARCHIVE, None)
         same = {
             "function": handler.get("fingerprint") == self._function.fingerprint
@@ -175,14 +203,53 @@ class FunctionPlan:
         }
         return [name for name, is_same in same.items() if not is_same]
 
-    def _explanation(self, differs: list[str], done: int, total: int) -> str:
+    def _changed_parts(self, row: Row) -> dict[str, list[str]]:
+        """Return what has changed, for the function, params and inputs; empty if unknown."""
+        lines = str((row["settings"]["handler"] or {}).get("parts", "")).splitlines()
+        before = {name: digest for digest, _, name in (line.partition(" ") for line in lines)}
+        now = {name: part.digest for name, part in self._parts().items()}
+        params = {name: derived_key({"": param}) for name, param in self._params.items()}
+        stored = {
+            name: derived_key({"": param}) for name, param in row["settings"]["params"].items()
+        }
+        inputs = {
+            name: Input(**declared) for name, declared in row["inputs"].items() if name != ARCHIVE
+        }
+        return {
+            "function": _differing(before, now) if before else [],
+            "params": _differing(stored, params),
+            "inputs": _differing(inputs, self._inputs),
+        }
+
+    def _parts(self) -> Mapping[str, Part]:
+        return dict(islice(self._function.parts.items(), MOST_PARTS))
+
+    def _explanation(
+        self, differs: list[str], parts: Mapping[str, list[str]], done: int, total: int
+    ) -> str:
         name = self._function.name
         what = {"function": f"another {name}", "params": "other params", "inputs": "other inputs"}
+        said = [
+            f"{what[difference]} ({', '.join(parts[difference][:MOST_NAMED])})"
+            if parts[difference]
+            else what[difference]
+            for difference in differs
+        ]
+        kinds = self._parts()
+        values = [
+            f"{part} (of the type {kinds[part].kind})"
+            for part in parts["function"][:MOST_NAMED]
+            if part in kinds and kinds[part].kind
+        ]
+        remedy = (
+            f". If {' or '.join(values)} differs in each process, as a time stamp, a random state "
+            "or a memo that fills does, make it within the function, give it as an argument, or "
+            "keep it in functools.cache"
+        )
         return (
-            f"the results in {self._path}, {done:,} of {total:,}, are of "
-            f"{' and '.join(what[one] for one in differs)}. Take another name; or say "
-            'on_change="restart" to delete them and begin again, or on_change="continue" to keep '
-            "them and compute the rest"
+            f"the results in {self._path}, {done:,} of {total:,}, are of {' and '.join(said)}. "
+            'Take another name; or say on_change="restart" to delete them and begin again, or '
+            f'on_change="continue" to keep them and compute the rest{remedy if values else ""}'
         )
 
     @contextmanager
@@ -191,6 +258,12 @@ class FunctionPlan:
         by_value = self._function.target is None
         try:
             yield
+        except LoginForbidden as error:  # which says how to get the right
+            if not by_value:
+                raise
+            name = self._function.name
+            text = f"{error}; or move {name} into a module that agents can import"
+            raise LoginForbidden(text) from error
         except Forbidden as error:
             how = remedy(self._database, self._path, "pickler" if by_value else "submitter")
             if not by_value:
@@ -208,7 +281,12 @@ class FunctionPlan:
 
     def _handler(self, seal: str | None) -> tuple[Handler, dict[str, Input]]:
         function = self._function
-        plain: dict[str, Any] = {"name": function.name, "fingerprint": function.fingerprint}
+        plain: dict[str, Any] = {
+            "name": function.name,
+            "fingerprint": function.fingerprint,
+            **self._processes,
+            "parts": "\n".join(f"{part.digest} {name}" for name, part in self._parts().items()),
+        }
         if function.target is not None:
             return Handler("function", target=function.target, **plain), {}
         data = function_archive(function.name, function.function)
@@ -221,3 +299,8 @@ class FunctionPlan:
             **plain,
         )
         return handler, {ARCHIVE: archive}
+
+
+def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the names that have other values, or are in one only."""
+    return [name for name in {**now, **before} if before.get(name) != now.get(name)]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
-from taskq.model.errors import TaskqError
+from taskq.model.errors import TaskqError, Unavailable
 from taskq.model.views import Status
 from taskq.model.words import beginning, counted
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from taskq.campaign.campaign import Campaign
 
 REDRAW_S: Final = 0.2
-#: Seconds between the looks of a live view; longer while nothing changes.
+#: Seconds between the looks of a live view; up to the second while nothing changes.
 REDRAW_LIVE_S: Final = 1.0
+REDRAW_SELDOM_S: Final = 10.0
 #: Most runs and causes of failures that are shown, and most characters of a cause.
 MOST_RUNS: Final = 20
 MOST_CAUSES: Final = 3
@@ -95,7 +96,7 @@ def runs_html(runs: Callable[[], list[Status]], title: str) -> str:
         found = runs()
     except TaskqError as error:  # such as a token that is not for all campaigns
         return f"{html.escape(title)}<br>{html.escape(str(error))}"
-    bars = "".join(as_html(one.path, one) for one in found[:MOST_RUNS])
+    bars = "".join(as_html(status.path, status) for status in found[:MOST_RUNS])
     more = f"<br>and {len(found) - MOST_RUNS:,} more runs" if len(found) > MOST_RUNS else ""
     return f"{html.escape(title)}: {counted(len(found), 'run')}{bars}{more}"
 
@@ -122,9 +123,16 @@ class LiveView:
 
     _shown: ClassVar[dict[str, LiveView]] = {}
 
-    def __init__(self, campaign: Campaign, text: str, cancel: Callable[[], int]) -> None:
-        """text: for front ends without HTML."""
+    def __init__(
+        self,
+        campaign: Campaign,
+        text: str,
+        cancel: Callable[[], int],
+        is_closed: Callable[[], bool],
+    ) -> None:
+        """text: for front ends without HTML. is_closed: whether the queue is closed here."""
         self._campaign = campaign
+        self._is_closed = is_closed
         self._text = text
         self._cancel = cancel
         self._ended = threading.Event()
@@ -173,9 +181,18 @@ class LiveView:
         while unfinished and not self._ended.wait(pause_s):
             try:
                 picture, unfinished = self._picture()
-            except TaskqError:  # the campaign was removed, or the queue is closed
+            except Unavailable:
+                if self._is_closed():
+                    break
+                pause_s = REDRAW_SELDOM_S
+                continue
+            except TaskqError:  # such as a campaign that was removed
                 break
-            pause_s = REDRAW_LIVE_S if picture["text/html"] != before else min(10.0, pause_s * 1.5)
+            pause_s = (
+                REDRAW_LIVE_S
+                if picture["text/html"] != before
+                else min(REDRAW_SELDOM_S, pause_s * 1.5)
+            )
             if picture["text/html"] != before:
                 before = picture["text/html"]
                 handle.update(picture, raw=True)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from taskq.campaign.campaign import Campaign
 from taskq.compute import frames, progress, waiting
 from taskq.compute.best_calls import BestCalls
-from taskq.compute.outcomes import Outcome, OutcomeReader, seconds_of
+from taskq.compute.outcomes import Outcome, OutcomeReader
 from taskq.compute.result_folder import taken
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
-from taskq.compute.unpickling import ResultReader
+from taskq.compute.trust import ResultReader
 from taskq.db.access import Queries, in_chunks, task_rows
-from taskq.db.address import Row
+from taskq.db.rows import Row
 from taskq.files.large_results import Fetching
 from taskq.model.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
+from taskq.model.run_times import ran_s
 from taskq.model.views import Failure, Result, Status
 from taskq.results.ranking import Best
 from taskq_agent import buffers
@@ -61,7 +63,7 @@ class Run(Generic[T]):
         self._fetching = Fetching(
             database,
             of_part=buffers.as_view,
-            near=lambda digest: taken((one.result_folder for one in agents), digest),
+            near=lambda digest: taken((agent.result_folder for agent in agents), digest),
         )
 
     @property
@@ -90,7 +92,7 @@ class Run(Generic[T]):
             CancelledError: A task was cancelled.
             TimeoutError: The time is over.
         """
-        return (one.value for one in self.outcomes(timeout, progress=progress))
+        return (outcome.value for outcome in self.outcomes(timeout, progress=progress))
 
     def result(self, timeout: float | None = None, *, progress: bool | None = None) -> list[T]:
         """Return all values in a list; see `results`."""
@@ -108,7 +110,7 @@ class Run(Generic[T]):
                 came: dict[int, EndedCall] = {}
                 at = 0
                 for found in waiting.ended(self._database, tracker, deadline, shown, self._agents):
-                    came.update((one.task, one) for one in found)
+                    came.update((end.task, end) for end in found)
                     while at < len(page) and page[at][0] in came:
                         yield from self._outcomes(page[at][1], came[page[at][0]])
                         at += 1
@@ -120,11 +122,9 @@ class Run(Generic[T]):
 
         An exception does not end the iteration: its outcome has an `error`, and `value` raises it.
         """
-        deadline, tracker = waiting.Deadline(timeout), self._tracker(self._tasks)
-        with self._display(progress) as shown:
-            for found in waiting.ended(self._database, tracker, deadline, shown, self._agents):
-                for one in found:
-                    yield from self._outcomes(self._places(one.task), one)
+        tracker = self._tracker(self._tasks)
+        for end in self._ended(tracker, timeout, progress=progress):
+            yield from self._outcomes(self._places(end.task), end)
 
     def wait(self, timeout: float | None = None, *, progress: bool | None = None) -> Status:
         """Wait until all calls have ended; return the counts.
@@ -132,10 +132,9 @@ class Run(Generic[T]):
         Raises:
             TimeoutError: Calls are unfinished after `timeout` seconds.
         """
-        deadline, tracker = waiting.Deadline(timeout), self._tracker(self._tasks)
-        with self._display(progress) as shown:
-            for _ in waiting.ended(self._database, tracker, deadline, shown, self._agents):
-                pass
+        tracker = self._tracker(self._tasks)
+        for _ in self._ended(tracker, timeout, progress=progress):
+            pass
         return tracker.own_status()
 
     def status(self) -> Status:
@@ -143,7 +142,7 @@ class Run(Generic[T]):
         return self.campaign.status(below=False)
 
     def failures(self) -> Iterator[Failure]:
-        """Iterate over the failed tasks of the campaign, ordered by task."""
+        """Iterate over the tasks of the campaign that have failed until now, ordered by task."""
         return self.campaign.failures(below=False)
 
     def retry(self) -> int:
@@ -184,9 +183,8 @@ class Run(Generic[T]):
         """
         if self._has_chunks():
             raise UsageError(f"{self.path} has chunks of calls, of which best() cannot choose some")
-        wanted = Best(
-            _within("result", by), n, percent, lowest, group and _within("payload", group)
-        )
+        by, group = _within("result", by), group and _within("payload", group)
+        wanted = Best(by, n=n, percent=percent, lowest=lowest, group=group)
         return BestCalls(
             self._database,
             self.campaign,
@@ -197,39 +195,81 @@ class Run(Generic[T]):
             agents=self._agents,
         )
 
-    def frame(self) -> Any:
-        """Return what is done as a `pandas.DataFrame`; needs pandas.
+    def frame(
+        self,
+        timeout: float | None = None,
+        *,
+        so_far: bool = False,
+        progress: bool | None = None,
+    ) -> Any:
+        """Return the results as a `pandas.DataFrame`, once all calls have ended; needs pandas.
 
         Each result is a row, in the order of seeding: its key, the argument's fields, the result's
         fields (or `value`), and attempt, host and seconds. A field of the result with the name of
-        an argument's field gets `_result` behind its name.
+        an argument's field gets `_result` behind its name. Calls that failed or were cancelled have
+        no row; a warning says how many.
+
+        Args:
+            timeout: Seconds to wait.
+            so_far: Return what is done now, without waiting and without a warning.
+            progress: Whether to show it; by default in a terminal or notebook.
+
+        Raises:
+            TimeoutError: The time is over.
         """
-        return frames.frame(self._pages().rows())
+        return frames.frame(self._pages(timeout, so_far=so_far, progress=progress).rows())
 
-    def arrow(self, batch_rows: int = frames.BATCH_ROWS) -> Any:
-        """Return what is done as a `pyarrow.RecordBatchReader`, streamed; needs pyarrow.
+    def arrow(
+        self,
+        batch_rows: int = frames.BATCH_ROWS,
+        timeout: float | None = None,
+        *,
+        so_far: bool = False,
+        progress: bool | None = None,
+    ) -> Any:
+        """Return the results as a `pyarrow.RecordBatchReader`, streamed; needs pyarrow.
 
-        Columns as in `frame`, with the types of the first 1,000 rows; later values that do not fit
-        are in the column `rest`, as JSON. Memory is bounded by a batch, for any number of rows.
+        Columns and the other arguments as in `frame`, with the types of the first 1,000 rows; later
+        values that do not fit are in the column `rest`, as JSON. Memory is bounded by a batch, for
+        any number of rows.
         """
-        return frames.arrow(self._pages(), batch_rows)
+        return frames.arrow(self._pages(timeout, so_far=so_far, progress=progress), batch_rows)
 
-    def _pages(self) -> frames.ResultPages:
-        return frames.ResultPages(
-            self._database, self.campaign.campaign_id, self._of_run, self._rows
-        )
+    def _pages(
+        self, timeout: float | None, *, so_far: bool, progress: bool | None
+    ) -> frames.ResultPages:
+        """Return the results, once all calls have ended, unless `so_far`."""
+        left_out: Counter[str] = Counter()  # calls without a row, by what became of them
+        if not so_far:
+            for end in self._ended(self._tracker(self._tasks), timeout, progress=progress):
+                if end.status != "done":
+                    left_out[end.status] += len(self._places(end.task))
 
-    def _rows(self, stored: Row) -> Iterator[dict[str, Any]]:
-        """Yield the row of a result; of a chunk, those of its calls that have values."""
+        def at_end() -> None:
+            if not so_far:
+                frames.warn_of(left_out, len(self), self.path)
+
+        rows_of = partial(self._rows, left_out)
+        number = self.campaign.campaign_id
+        return frames.ResultPages(self._database, number, self._of_run, rows_of, at_end)
+
+    def _rows(self, left_out: Counter[str], stored: Row) -> Iterator[dict[str, Any]]:
+        """Yield the row of a result; of a chunk, those of its calls that have values.
+
+        left_out: counts the others.
+        """
         result = Result(campaign=self.path, **self._fetching.of(stored))
+        read_of = (result.task_id, result.attempt)
         if (chunk := calls_of(result.payload)) is None:
             argument = self._reader.argument(result.payload)
-            yield frames.row(result, argument, self._reader.value(result.result))
+            yield frames.row(result, argument, self._reader.value(*read_of, result.result))
             return
-        ends = self._reader.ends(result.key, result.result, len(chunk))
+        ends = self._reader.ends(*read_of, result.key, result.result, len(chunk))
         for payload, (value, error) in zip(chunk, ends, strict=True):
             if error is None:
                 yield frames.row(result, self._reader.argument(payload), value)
+            else:
+                left_out["failed"] += 1
 
     def __repr__(self) -> str:
         try:
@@ -242,10 +282,21 @@ class Run(Generic[T]):
         return progress.view_html(self.campaign, self.status())
 
     def _ipython_display_(self) -> None:
-        progress.LiveView(self.campaign, repr(self), self.cancel).show()
+        progress.LiveView(
+            self.campaign, repr(self), self.cancel, lambda: self._database.is_closed
+        ).show()
 
     def _display(self, wanted: bool | None) -> Any:
         return progress.display(self.path, wanted)
+
+    def _ended(
+        self, tracker: Tracker, timeout: float | None, *, progress: bool | None
+    ) -> Iterator[EndedCall]:
+        """Yield the tasks as they end, until none is pending."""
+        deadline = waiting.Deadline(timeout)
+        with self._display(progress) as shown:
+            for found in waiting.ended(self._database, tracker, deadline, shown, self._agents):
+                yield from found
 
     def _tracker(self, tasks: array[int]) -> Tracker:
         tracker = Tracker(self._database, self.campaign.campaign_id, self.path)
@@ -262,27 +313,30 @@ class Run(Generic[T]):
             if ended.status == "failed":
                 error = self._reader.error(ended.task, row["key"])
         else:
-            seconds = seconds_of(row["phases"], row["claimed_at"], row["ended_at"])
+            seconds = ran_s(row["phases"], row["claimed_at"], row["ended_at"])
         chunk = calls_of(row["payload"])
         if chunk is not None and seconds is not None:
             seconds /= len(chunk)
         payloads = [row["payload"]] * len(places) if chunk is None else chunk
         ends = self._ends(row, error, None if chunk is None else len(chunk))
-        about = (row["attempt"], row.get("host"), seconds)
+        about = {"attempt": row["attempt"], "host": row.get("host"), "seconds": seconds}
         for index, payload, (value, known) in zip(places, payloads, ends, strict=False):
             argument = self._reader.argument(payload)
-            yield Outcome(index, row["key"], ended.status, argument, known, *about, value)
+            yield Outcome(
+                index, row["key"], ended.status, argument, error=known, _value=value, **about
+            )
 
     def _ends(
         self, row: Row, error: BaseException | None, chunk: int | None
     ) -> Iterator[tuple[Any, BaseException | None]]:
         """Yield value or error of each call of a chunk, or of a single call again and again."""
         try:
+            read_of = (row["task_id"], row["attempt"])
             result = None if error is not None else self._fetching.of(row)["result"]
             if error is None and chunk is not None:
-                yield from self._reader.ends(row["key"], result, chunk)
+                yield from self._reader.ends(*read_of, row["key"], result, chunk)
             while error is None:
-                yield self._reader.value(result), None
+                yield self._reader.value(*read_of, result), None
         except (ResultLost, ResultNotTrusted, UsageError) as known:
             error = known
         while True:
@@ -290,7 +344,7 @@ class Run(Generic[T]):
 
     @cached_property
     def _in_order(self) -> bool:
-        return all(one <= other for one, other in pairwise(self._tasks))
+        return all(task <= other for task, other in pairwise(self._tasks))
 
     @cached_property
     def _index(self) -> dict[int, list[int]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +29,7 @@ from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.outbox import Call, CallOutbox, Lane, retry_cancelled
 from taskq.compute.plan import FunctionPlan, MapOptions
 from taskq.compute.run import Run
-from taskq.compute.unpickling import ResultReader, Trust
+from taskq.compute.trust import IsOwn, ResultReader, Trust
 from taskq.db.access import Queries, task_ids
 from taskq.db.gateway_queries import home
 from taskq.ingest.sources.records import BadLine, Source
@@ -39,6 +41,7 @@ from taskq.model.errors import (
     NotFound,
     UsageError,
 )
+from taskq.model.given import elements
 from taskq.model.seed import STATUSES, Seed, check_path
 from taskq.model.views import Status
 from taskq_agent.protocol import Input
@@ -61,8 +64,10 @@ def start(
     *,
     name: str,
     trust: Trust,
+    is_own: IsOwn,
     options: MapOptions,
     chunksize: ChunkSize = 1,
+    batch: int | None = None,
     spread: bool = False,
 ) -> Run[T]:
     """Seed the campaign `name` with a call for each argument; see `Client.map`.
@@ -70,17 +75,32 @@ def start(
     spread: each argument is an iterable of the positional arguments of a call.
     """
     check_size(chunksize)
+    arguments = elements("arguments", arguments)
+    if chunksize != 1 and isinstance(arguments, AbstractSet):
+        raise UsageError(
+            "the elements of a set have another order in each process, so their chunks would be "
+            "computed again: give sorted(them), or leave chunksize out"
+        )
+    if batch is not None and chunksize != 1:
+        raise UsageError("batch does not go with chunksize: each argument of a batch is a task")
     if chunksize != 1 and isinstance(arguments, BestCalls):
         raise UsageError("chunksize does not go with the best of another run")
     called = Function.of(function)
-    read = ResultReader(trust, by_value=called.target is None)
+    read = called.reader(trust, is_own)
     with arguments if isinstance(arguments, Source) else nullcontext():  # a file
-        campaign = FunctionPlan(database, name, called, **options).prepared()
-        put = partial(_seeded, database, campaign, agents, spread=spread, size=chunksize)
+        campaign = FunctionPlan(database, name, called, batch=batch, **options).prepared()
+        make = CallSeeds(Arguments.of(database, campaign, called.defines), spread=spread)
+        put = partial(_seeded, database, campaign, agents, make, size=chunksize)
         if isinstance(arguments, BestCalls):
             tasks = arguments.feed(campaign, put)
         else:
             tasks = put(arguments)
+    if not tasks and isinstance(arguments, Iterator):
+        warnings.warn(
+            f"the iterator of arguments for {name} gave none: one that was used before is empty. "
+            "Give a list to use it twice",
+            stacklevel=4,
+        )
     if campaign.tree()[0].cancelled:
         retry_cancelled(database, campaign.campaign_id, tasks)
     return Run(database, campaign, called.name, tasks, read=read, agents=agents)
@@ -110,7 +130,9 @@ def stored(database: Queries, path: str | None) -> list[StoredRun]:
     ]
 
 
-def attached(database: Queries, path: str, *, trust: Trust, agents: list[LocalAgents]) -> Run[Any]:
+def attached(
+    database: Queries, path: str, *, trust: Trust, is_own: IsOwn, agents: list[LocalAgents]
+) -> Run[Any]:
     """Return the run that is stored at a path; see `Client.run`."""
     row = database.row("campaign", path=check_path(path))
     if row is None:
@@ -129,7 +151,9 @@ def attached(database: Queries, path: str, *, trust: Trust, agents: list[LocalAg
     for page in bulk.pages(database, campaign.campaign_id, compiled(None), STATUSES):
         for row in page.rows:
             tasks.extend(repeat(row["task_id"], calls_in(row["key"])))
-    read = ResultReader(trust, by_value=handler.get("archive") is not None)
+    homes = [handler["target"].partition(":")[0]] if "target" in handler else []
+    by_value = handler.get("archive") is not None
+    read = ResultReader(trust, is_own=is_own, by_value=by_value, homes=homes)
     return Run(database, campaign, handler["name"], tasks, read=read, agents=agents)
 
 
@@ -137,21 +161,20 @@ def _seeded(
     database: Queries,
     campaign: Campaign,
     agents: list[LocalAgents],
+    make: CallSeeds,
     arguments: Iterable[Any],
     *,
-    spread: bool,
     size: ChunkSize,
 ) -> array[int]:
     """Seed a call for each argument; return for each the id of its task, in this order."""
     tasks = array("q")
     clashes: list[Clash] = []
-    make = CallSeeds(Arguments.of(database, campaign), spread=spread)
     measured = partial(measured_size, database, campaign, tasks)
     for seeds in _batches(make.of(arguments, size, measured)):
         # A pickle may differ from the stored one, though its content and its key are the same.
         campaign.seed(seeds, on_conflict="skip", on_clash=clashes.append)
-        for one in list(agents):
-            one.wake()
+        for agent in list(agents):
+            agent.wake()
         _refuse(clashes, campaign.path)
         keys = [seed.encoded()[0] for seed in seeds if isinstance(seed, Seed)]
         known = task_ids(database, campaign.campaign_id, keys)
@@ -163,8 +186,9 @@ def _seeded(
 class Calls:
     """Single calls of functions, each function in a campaign of its own, with their futures."""
 
-    def __init__(self, database: Queries, agents: list[LocalAgents]) -> None:
+    def __init__(self, database: Queries, agents: list[LocalAgents], is_own: IsOwn) -> None:
         self._database = database
+        self._is_own = is_own
         self._outbox = CallOutbox(database, Watcher(database, agents))
         self._home: str | None = None
         self._lanes: dict[tuple[str, str], Lane] = {}
@@ -176,12 +200,14 @@ class Calls:
         kwargs: Mapping[str, Any],
         *,
         path: str | None = None,
+        aside: Mapping[str, Any] | None = None,
         stored: Mapping[str, Input] | None = None,
         trust: Trust = (),
     ) -> TaskFuture[T]:
         """Call a function with arguments, unless it was called before; see `Client.submit`.
 
-        stored: inputs of the function's campaign. trust: see `Client.map`.
+        aside: named arguments that do not tell calls apart. stored: inputs of the function's
+        campaign. trust: see `Client.map`.
         """
         called = Function.of(function)
         if path is None:
@@ -191,11 +217,11 @@ class Calls:
         if (lane := self._lanes.get((path, called.fingerprint))) is None:
             how: CallSettings = {"max_failure_share": None}
             plan = FunctionPlan(self._database, path, called, stored=stored, **how)
-            read = ResultReader(trust, by_value=called.target is None)
-            lane = Lane(self._database, plan.prepared(), read, plan.prepared)
+            read = called.reader(trust, self._is_own)
+            lane = Lane(self._database, plan.prepared(), read, plan.prepared, called.defines)
             self._lanes[path, called.fingerprint] = lane
-        payload, key = lane.arguments.call(args, kwargs)
-        call = Call.of(lane, payload, key, lambda made: made.call(args, kwargs)[0])
+        payload, key = lane.arguments.call(args, kwargs, aside or {})
+        call = Call.of(lane, payload, key, lambda made: made.call(args, kwargs, aside or {})[0])
         self._outbox.put(lane, [call])
         return call.future
 

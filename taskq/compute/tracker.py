@@ -5,6 +5,10 @@ looks up pages of pending tasks by their ids, from the lowest on: agents claim i
 tasks that end are among the first pending ones. The pages go on while they find some. One more page
 at a cursor finds tasks that ended elsewhere, for example in the order of priorities. So the cost of
 a look depends on the tasks that ended since the last one, not on the number of pending tasks.
+
+If few tasks are pending, at least every other look asks for their results and for nothing else:
+most calls succeed, and one statement then finds the end and the result. Over a gateway each
+statement is a request.
 """
 
 from __future__ import annotations
@@ -19,11 +23,25 @@ from operator import attrgetter
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.db.address import Row
+from taskq.db.rows import Row
 from taskq.model.errors import CampaignPaused
+from taskq.model.pauses import grown
 from taskq.model.views import Status
 
 _COMPACT_ABOVE: Final = 1_024
+
+SMALLEST_PAGE: Final = 32
+LARGEST_PAGE: Final = 1_000
+#: Pages of one look, so that it ends: 10,000 ended tasks.
+MOST_PAGES: Final = 10
+
+#: The shortest pause between looks, in seconds.
+FIRST_PAUSE_S: Final = 0.001
+#: Longest pause after a look that found something: as long as the look took, so that calls which
+#: end in great numbers are found many at a time.
+BUSY_PAUSE_S: Final = 0.05
+#: Seconds after a reading of the counters in which looks that find no result read none.
+COUNTED_S: Final = 0.02
 
 
 class Pending:
@@ -82,22 +100,6 @@ class Pending:
             self._gone = bytearray(len(self._ids))
 
 
-SMALLEST_PAGE: Final = 32
-LARGEST_PAGE: Final = 1_000
-#: Pages of one look, so that it ends: 10,000 ended tasks.
-MOST_PAGES: Final = 10
-
-#: Pauses between looks, in seconds: a quarter of the time since something ended, within bounds.
-FIRST_PAUSE_S: Final = 0.001
-LAST_PAUSE_S: Final = 0.5
-SHARE_WAITED: Final = 0.25
-#: Longest pause after a look that found something: as long as the look took, so that calls which
-#: end in great numbers are found many at a time.
-BUSY_PAUSE_S: Final = 0.05
-#: Seconds after a reading of the counters in which a report that brings no result reads none.
-COUNTED_S: Final = 0.05
-
-
 @dataclass(frozen=True, slots=True)
 class EndedCall:
     """A task that has ended. row: its result, if it is done.
@@ -125,6 +127,7 @@ class Tracker:
         self._seen: tuple[int, ...] | None = None
         self._before: tuple[int, ...] = (0, 0, 0)
         self._counted_at = -math.inf
+        self._is_counting_due = True
         self.status: Status | None = None
 
     def add(self, tasks: Iterable[int]) -> None:
@@ -142,18 +145,21 @@ class Tracker:
         """
         if not self.pending:
             return []
-        if reported:
+        is_counted = time.monotonic() < self._counted_at + COUNTED_S
+        few = len(self.pending) <= SMALLEST_PAGE and (is_counted or not self._is_counting_due)
+        if reported or few:
             if done := self._done(self.pending.after(0, SMALLEST_PAGE)):
-                return [one for one in done if self.pending.discard(one.task)]
-            if time.monotonic() < self._counted_at + COUNTED_S:
-                return []  # the last look has found them already
-        self._counted_at = time.monotonic()
+                return [end for end in done if self.pending.discard(end.task)]
+            if few or is_counted:
+                self._is_counting_due = True
+                return []
+        self._counted_at, self._is_counting_due = time.monotonic(), False
         status = self.own_status()
         moved = (status.done, status.failed, status.cancelled)
         found: list[EndedCall] = []
         if moved != self._seen:
             swept, complete = self._sweep(status, moved)
-            found = [one for one in swept if self.pending.discard(one.task)]
+            found = [end for end in swept if self.pending.discard(end.task)]
             # If all had ended, tasks still pending were retried meanwhile.
             settled = complete and (status.unfinished or not self.pending)
             self._seen = moved if settled else None
@@ -193,7 +199,7 @@ class Tracker:
         tasks = self.pending.after(max(self._cursor, after), LARGEST_PAGE)
         self._cursor = tasks[-1] if tasks else 0
         found += self._page(tasks, status) if tasks else []
-        return found, False
+        return found, not self.pending.after(after, 1)
 
     def _done(self, tasks: list[int]) -> list[EndedCall]:
         rows = self._database.rows("results_of", campaign=self.campaign_id, tasks=tasks)
@@ -201,9 +207,9 @@ class Tracker:
 
     def _page(self, tasks: list[int], status: Status) -> list[EndedCall]:
         found = self._done(tasks)
-        if status.failed or status.cancelled or not status.unfinished:
-            done = {one.task for one in found}
-            rest = [task for task in tasks if task not in done]
+        done = {end.task for end in found}
+        rest = [task for task in tasks if task not in done]
+        if rest and (status.failed or status.cancelled or not status.unfinished):
             rows = self._database.rows("unsuccessful", campaign=self.campaign_id, tasks=rest)
             found += [
                 EndedCall(row["task_id"], "failed" if row["status"] == "failed" else "cancelled")
@@ -234,7 +240,7 @@ class Pauses:
         if found:
             self._since, pause_s = now, min(BUSY_PAUSE_S, now - self._look_at)
         else:
-            pause_s = min(LAST_PAUSE_S, max(self._first_s, SHARE_WAITED * (now - self._since)))
+            pause_s = grown(now - self._since, self._first_s)
         pause_s = max(FIRST_PAUSE_S, pause_s)
         self._look_at = now + pause_s
         return pause_s

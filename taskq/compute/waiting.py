@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from taskq.campaign.campaign import Campaign
+from taskq.compute.call_waits import LOOK_S, CallWaits
 from taskq.compute.progress import Show
 from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.db.access import Queries
 from taskq.model.errors import CampaignPaused
 from taskq.model.pauses import sleep
+from taskq_agent.text import clean
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
@@ -30,14 +33,14 @@ class Deadline:
         self._seconds = seconds
         self._at = None if seconds is None else time.monotonic() + seconds
 
-    def pause(self, seconds: float, what: str) -> None:
-        """Sleep, at most to the deadline; raise `TimeoutError` if it has passed."""
+    def pause(self, seconds: float, what: str, news: threading.Event | None = None) -> None:
+        """Sleep until there are news, at most to the deadline; raise `TimeoutError` behind it."""
         if self._at is not None:
             left = self._at - time.monotonic()
             if left <= 0:
                 raise TimeoutError(f"{what} after {self._seconds:g} s")
             seconds = min(seconds, left)
-        sleep(seconds)
+        sleep(seconds, news)
 
 
 def ended(
@@ -53,21 +56,26 @@ def ended(
     deadline, and the errors of `Tracker.look`.
     """
     pauses, complaints = Pauses(), Complaints(database, tracker.path)
+    news = threading.Event()
+    waits = CallWaits(database, news.set)
     while tracker.pending:
-        found = tracker.look()
+        news.clear()
+        lacking, brought = waits.take()
+        found = [end for _, some in brought for end in some if tracker.pending.discard(end.task)]
+        found = found or tracker.look(reported=lacking)
         show(tracker.status)
         if found:
             complaints.quiet_since = time.monotonic()
             yield found
         if not tracker.pending:
             return
-        for one in agents:
-            one.check()
+        for agent in agents:
+            agent.check()
         complaints.look(working=tracker.is_working)
         left = len(tracker.pending)
-        deadline.pause(
-            pauses.next_s(found=bool(found)), f"{tracker.path}: {left:,} tasks unfinished"
-        )
+        pause_s = pauses.next_s(found=bool(found))
+        pause_s = LOOK_S if waits.cover([tracker]) else pause_s
+        deadline.pause(pause_s, f"{tracker.path}: {left:,} tasks unfinished", news)
 
 
 def pausing(
@@ -85,8 +93,8 @@ def pausing(
         show(status)
         if status.paused_why is not None and not status.working:
             raise CampaignPaused(campaign.path, status.paused_why)
-        for one in agents:
-            one.check()
+        for agent in agents:
+            agent.check()
         complaints.look(working=status.working > 0)
         deadline.pause(seconds, f"{campaign.path}: {status.unfinished:,} tasks unfinished")
 
@@ -113,7 +121,7 @@ class Complaints:
         text = _complaint(self._database, self._path)
         if text is not None and text not in self._said:
             self._said.add(text)
-            warnings.warn(text, stacklevel=5)
+            warnings.warn(clean(text), stacklevel=5)
 
 
 def _complaint(database: Queries, path: str) -> str | None:
@@ -127,7 +135,7 @@ def _complaint(database: Queries, path: str) -> str | None:
             f"no agent serves {path}: run `taskq agent run` somewhere, or wait within "
             "`with taskq.local_agents(queue, slots=8):`"
         )
-    slowed = [one for one in agents if one["trouble"] or one["suspect"]]
+    slowed = [agent for agent in agents if agent["trouble"] or agent["suspect"]]
     if len(slowed) == len(agents) < _AGENTS:
         why = slowed[0]["suspect"] or "attempts that failed within seconds"
         return f"all agents that serve {path} are slowed: {why} (`taskq agent list`)"

@@ -6,9 +6,14 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
-from taskq.db.address import Row
+from taskq.db.rows import Row
 from taskq.model.errors import UsageError
 from taskq.model.seed import NamedCampaign
+
+PAGE: Final = 1_000
+MOVE_CHUNK: Final = 5_000
+#: Keys that one statement looks up.
+KEY_CHUNK: Final = 10_000
 
 
 def check_process(connected_in: int) -> None:
@@ -60,10 +65,6 @@ class Queue(Protocol):
         ...
 
 
-PAGE: Final = 1_000
-MOVE_CHUNK: Final = 5_000
-
-
 def pages(database: Queries, name: str, /, **values: object) -> Iterator[Row]:
     """Yield all rows of a statement that returns a page of tasks, in the order of their ids."""
     after = 0
@@ -74,8 +75,13 @@ def pages(database: Queries, name: str, /, **values: object) -> Iterator[Row]:
 
 def task_ids(database: Queries, campaign: int, keys: Iterable[str]) -> dict[str, int]:
     """Return the ids of a campaign's tasks by their keys; keys of no task are left out."""
-    rows = database.rows("task_ids", campaign=campaign, keys=list(keys))
-    return {row["key"]: row["task_id"] for row in rows}
+    wanted = list(keys)
+    found: dict[str, int] = {}
+    for start in range(0, len(wanted), KEY_CHUNK):
+        some = wanted[start : start + KEY_CHUNK]
+        rows = database.rows("task_ids", campaign=campaign, keys=some)
+        found |= {row["key"]: row["task_id"] for row in rows}
+    return found
 
 
 def task_rows(database: Queries, campaign: int, tasks: Iterable[int]) -> Iterator[Row]:

@@ -9,9 +9,12 @@ from typing import Final
 
 import psycopg
 
-from taskq.db.address import DatabaseAddress, Row, note_backend, translated
+from taskq.db import sessions
+from taskq.db.address import DatabaseAddress
 from taskq.db.catalogue import statement
+from taskq.db.rows import Row
 from taskq.db.silence import WatchedAsyncConnection
+from taskq.db.translation import translated
 from taskq.model.errors import SchemaNewer, TaskqError
 
 #: Seconds for which a server's timeline is cached: a pooler may switch servers at any moment.
@@ -96,11 +99,14 @@ class AsyncConnection:
                 if self._heard:
                     self._connection.add_notify_handler(lambda note: self._note(note.pid))
             if time.monotonic() >= self._stale_at:
-                await self._cursor.execute(statement("timeline_and_pid"))
+                begin = statement("begin_session"), sessions.wanted(self._connection)
+                await self._cursor.execute(*begin)
                 (row,) = await self._cursor.fetchall()
-                self.timeline = row["timeline"]
+                sessions.begin(self._connection, row, self._address.server)
+                await self._cursor.execute(statement("timeline"))
+                (found,) = await self._cursor.fetchall()
+                self.timeline = found["timeline"]
                 self._address.takeovers.note(self.timeline)
-                note_backend(self._connection, row["pid"])
                 self.is_direct = row["pid"] == self._connection.info.backend_pid
                 self._stale_at = time.monotonic() + TIMELINE_FRESH_S
             await self._cursor.execute(statement(name), values)

@@ -69,8 +69,8 @@ def audit(
             number, its_path = campaign["campaign_id"], campaign["path"]
             yield from _tasks(snapshot, number, its_path, look)
             for check in OF_CAMPAIGNS + once:
-                for one in snapshot.rows(f"taskq.sql.audit/{check}", campaign=number):
-                    yield Violation(its_path, check, None, one["text"], one["rows"])
+                for row in snapshot.rows(f"taskq.sql.audit/{check}", campaign=number):
+                    yield Violation(its_path, check, None, row["text"], row["rows"])
         once = ()
 
 
@@ -89,9 +89,9 @@ def _tasks(
             for begin in range(0, len(found), _AT_A_TIME):
                 some = found[begin : begin + _AT_A_TIME]
                 rows = _evidence(snapshot, campaign, some)
-                for one in some:
-                    task = one["task_id"]
-                    yield Violation(path, check, task, one["text"], rows[task])
+                for sample in some:
+                    task = sample["task_id"]
+                    yield Violation(path, check, task, sample["text"], rows[task])
         look(path, page["tasks"])
         after = upto
 

@@ -1,8 +1,8 @@
 """The catalogue of statements: the texts that the library sends, and who may run each.
 
 A statement is a file of `sql/queries`, or a function of `sql/functions` with its own parameters:
-the signature in its file gives the call. The comment at the head of the file describes it, in lines
-for machines:
+the signature in its file gives the call. The folder of a function is its subject, and no part of
+its name. The comment at the head of the file describes it, in lines for machines:
 
     -- @roles reader gateway
         who may run it: `RIGHTS` of roles; `all`: each role; `owner`: nobody but the schema's owner
@@ -15,6 +15,7 @@ for machines:
         quiet         no rows, instead of an error, about campaigns that the token is not for
         whole         about the whole queue: for tokens that are for all of it
         wakes         afterwards there may be tasks for waiting agents
+        waits         `?wait_s` has it answered when one of its tasks has ended, see `end_waits`
         up to N       the most rows or tasks that a caller may ask for, if not `MOST`
         within N s    seconds that it may take, if not `MOST_S`
         instead NAME  the statement that runs in its place for tokens below a submitter's
@@ -35,7 +36,6 @@ unless it has a `@plan`, plans. `definition` adds all that to the text of the fi
 from __future__ import annotations
 
 import importlib.resources
-import importlib.util
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -44,11 +44,7 @@ from typing import Final, Literal
 
 from typing_extensions import LiteralString
 
-if importlib.util.find_spec("taskq.sql") is None:  # an installation has it, the source folder not
-    raise ImportError(
-        "this Python has found the source folder of taskq, which is not a whole package: run your "
-        "program in another folder, or install the clone by `pip install --editable .`"
-    )
+from taskq.db.sql_files import files_of
 
 #: Roles of logins, each with its rights.
 ROLES: Final[dict[str, tuple[str, ...]]] = {
@@ -118,11 +114,10 @@ _SIGNATURE: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _OPTION: Final = re.compile(
-    r"(?P<flag>paged|quiet|whole|wakes)|up to (?P<most>\d+)|within (?P<timeout_s>\d+) s"
+    r"(?P<flag>paged|quiet|whole|wakes|waits)|up to (?P<most>\d+)|within (?P<timeout_s>\d+) s"
     r"|instead (?P<instead>\w+)"
 )
 _TABLE: Final = re.compile(r"table \((.*)\)", re.DOTALL)
-_NAME: Final = re.compile(r"[a-z][a-z_0-9]*")
 
 
 class BadStatement(Exception):
@@ -138,6 +133,7 @@ class Offer:
     quiet: bool = False
     whole: bool = False
     wakes: bool = False
+    waits: bool = False
     most: int = MOST
     timeout_s: float = MOST_S
     instead: str | None = None
@@ -180,13 +176,11 @@ def wakes(name: str) -> bool:
 @cache
 def find(name: str) -> Statement:
     """Return a statement; raise `BadStatement` if its header is wrong, or there is none."""
-    if _NAME.fullmatch(name):
-        for folder in ("queries", "functions"):
-            file = importlib.resources.files(f"taskq.sql.{folder}").joinpath(f"{name}.sql")
-            if file.is_file():
-                text = file.read_text("utf-8")
-                if folder == "queries" or _is_called(text):
-                    return parsed(name, text, is_function=folder == "functions")
+    for folder in ("queries", "functions"):
+        file = files_of(folder).get(name)
+        text = file.read_text("utf-8") if file else ""
+        if file and (folder == "queries" or _is_called(text)):
+            return parsed(name, text, is_function=folder == "functions")
     raise BadStatement(f"there is no statement {name!r:.80}")
 
 
@@ -195,11 +189,10 @@ def all_statements() -> Mapping[str, Statement]:
     """Return all statements, by name; an upgrade may remove or replace the files later."""
     found = {}
     for folder in ("queries", "functions"):
-        for file in importlib.resources.files(f"taskq.sql.{folder}").iterdir():
-            name, _, kind = file.name.rpartition(".")
-            if kind == "sql" and (folder == "queries" or _is_called(file.read_text("utf-8"))):
+        for name, file in files_of(folder).items():
+            if folder == "queries" or _is_called(file.read_text("utf-8")):
                 if name in found:
-                    raise BadStatement(f"sql/functions/{name}.sql: sql/queries has that name too")
+                    raise BadStatement(f"{name}.sql: sql/queries has that name too")
                 found[name] = find(name)
     return found
 
@@ -207,9 +200,9 @@ def all_statements() -> Mapping[str, Statement]:
 def granted_functions(roles: Iterable[str]) -> list[str]:
     """Return the functions that logins of some roles may execute, sorted."""
     return sorted(
-        one.name
-        for one in all_statements().values()
-        if one.is_function and any(map(one.is_for, roles))
+        known.name
+        for known in all_statements().values()
+        if known.is_function and any(map(known.is_for, roles))
     )
 
 
@@ -237,9 +230,9 @@ def definition(name: str, text: str) -> str:
 
     Raise `BadStatement` for an error in its header.
     """
-    header = _Header(f"sql/functions/{name}.sql", text)
+    header = _Header(f"{name}.sql", text)
     plan = header.words("plan", frozenset(PLANS), needed=False)
-    clauses = [f"set {one}" for word in PLANS if word in plan for one in PLANS[word]]
+    clauses = [f"set {setting}" for word in PLANS if word in plan for setting in PLANS[word]]
     if not _is_called(text):
         header.has_no_more()
     elif not _IMMUTABLE.search(text):
@@ -254,7 +247,7 @@ def definition(name: str, text: str) -> str:
 
 def parsed(name: str, text: str, *, is_function: bool) -> Statement:
     """Return the statement of a file; raise `BadStatement` for an error in its header."""
-    header = _Header(f"sql/{'functions' if is_function else 'queries'}/{name}.sql", text)
+    header = _Header(f"{name}.sql", text)
     rights = header.words("roles", RIGHTS | {"all", "owner"})
     for_people = not rights.isdisjoint(_PEOPLE)
     on_standby = header.choice(
@@ -373,8 +366,10 @@ def _call(name: str, text: str, header: _Header) -> tuple[LiteralString, dict[st
     if found is None or found[1] != name:
         raise header.wrong(f"this is not one function {name} with `language` after its result")
     given, columns = {}, []
-    for one in _listed(found[2]):
-        words = one.partition(" default ")[0].split(" ", 2 if one.startswith("out ") else 1)
+    for parameter in _listed(found[2]):
+        words = parameter.partition(" default ")[0].split(
+            " ", 2 if parameter.startswith("out ") else 1
+        )
         if words[0] == "out":
             columns.append(words[1])
         elif words[0].startswith("p_"):
@@ -383,12 +378,12 @@ def _call(name: str, text: str, header: _Header) -> tuple[LiteralString, dict[st
             raise header.wrong(f"parameter {words[0]} is neither `out` nor begins with p_")
     table = _TABLE.fullmatch(found[3] or "")
     if table is not None:
-        columns = [one.split(" ", 1)[0] for one in _listed(table[1])]
-    arguments = ", ".join(f"%({one})s::{kind}" for one, kind in given.items())
+        columns = [column.split(" ", 1)[0] for column in _listed(table[1])]
+    arguments = ", ".join(f"%({column})s::{kind}" for column, kind in given.items())
     result = f"{', '.join(columns)} from " if columns else ""
     return f"select {result}taskq.{name}({arguments})", given
 
 
 def _listed(text: str) -> list[str]:
     """Return the items of a list with commas, each on one line with single spaces."""
-    return [" ".join(one.split()) for one in re.split(r",(?![^(]*\))", text) if one.strip()]
+    return [" ".join(item.split()) for item in re.split(r",(?![^(]*\))", text) if item.strip()]

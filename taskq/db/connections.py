@@ -5,10 +5,12 @@ Statements are called by their name in `catalogue`. Errors are those of `address
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import select
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
@@ -17,20 +19,18 @@ import psycopg
 import psycopg_pool
 from typing_extensions import Self
 
+from taskq.db import sessions
 from taskq.db.access import Queries, check_process
-from taskq.db.address import (
-    POOL_TIMEOUT_S,
-    PREPARED_BEFORE,
-    DatabaseAddress,
-    Row,
-    display_name,
-    note_backend,
-    translated,
-)
+from taskq.db.address import DatabaseAddress
 from taskq.db.async_connection import STANDBY, TIMELINE_FRESH_S, AsyncConnection
 from taskq.db.catalogue import wakes
+from taskq.db.dsn import display_name
+from taskq.db.rows import Row
 from taskq.db.silence import WatchedConnection, check
 from taskq.db.statements import JsonText, Statements
+from taskq.db.timeouts import POOL_TIMEOUT_S
+from taskq.db.translation import translated
+from taskq.db.upgrades import PREPARED_BEFORE
 from taskq.model.errors import TaskqError, Unavailable
 
 __all__ = [
@@ -47,12 +47,9 @@ USED_LATELY_S: Final = 1.0
 #: Seconds without announcements of tasks after one that no gateway listened for.
 NOBODY_S: Final = 0.5
 
+_OPEN: Final[weakref.WeakSet[Database]] = weakref.WeakSet()
+
 T = TypeVar("T")
-
-
-def _look(connection: WatchedConnection) -> None:
-    """Detect a pooler behind a new connection of the pool; see `note_backend`."""
-    note_backend(connection, Statements(connection).value("backend"))
 
 
 def _check(connection: WatchedConnection) -> None:
@@ -82,6 +79,12 @@ def _explain(connection: WatchedConnection, error: psycopg.Error, address: Datab
             address.installed.check(Statements(connection).row("installation"), address.server)
 
 
+def _begin(connection: WatchedConnection, server: str) -> None:
+    """Set and check what taskq needs of a connection; see `sessions`."""
+    (row,) = Statements(connection).rows("begin_session", **sessions.wanted(connection))
+    sessions.begin(connection, row, server)
+
+
 class Connection:
     """A dedicated connection, for a caller that uses it all the time. Not thread-safe.
 
@@ -109,10 +112,9 @@ class Connection:
             connection = self._connection
             try:
                 if time.monotonic() >= self._stale_at:
-                    (row,) = self._statements.rows("timeline_and_pid")
-                    self.timeline = row["timeline"]
+                    _begin(connection, self._address.server)
+                    self.timeline = int(self._statements.value("timeline"))
                     self._address.takeovers.note(self.timeline)
-                    note_backend(connection, row["pid"])
                     self._stale_at = time.monotonic() + TIMELINE_FRESH_S
                 yield self._statements
             except STANDBY:
@@ -158,7 +160,7 @@ class Database(Queries):
             max_size=most,
             timeout=POOL_TIMEOUT_S,
             reconnect_timeout=POOL_TIMEOUT_S,
-            configure=_look,
+            configure=self._begin,
             check=_check,
             open=False,
         )
@@ -168,12 +170,18 @@ class Database(Queries):
     def open(self) -> Self:
         """Connect once, so that a wrong address fails at once.
 
-        Raise `LoginRefused` if the server refuses the login, `Unavailable` if none answers.
+        Raise `LoginRefused` if the server refuses the login, `Unavailable` if none answers,
+        `ServerUnsuitable` if it has a setting that taskq cannot change.
         """
         with translated(self.server):
-            self._address.connect().close()
+            with self._address.connect() as connection:
+                self._begin(connection)
             self._pool.open()
+        _OPEN.add(self)
         return self
+
+    def _begin(self, connection: WatchedConnection) -> None:
+        _begin(connection, self.server)
 
     def close(self) -> None:
         """Close all connections; in a forked child, leave them to the parent."""
@@ -279,3 +287,14 @@ class Database(Queries):
             with suppress(TaskqError, psycopg.Error), self.connection() as statements:
                 if not statements.value("announce_tasks"):
                     self._silent_until = time.monotonic() + NOBODY_S
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what the program left open, after the compute room has sent what it holds.
+
+    From Python 3.13 on, the threads of a pool that is not closed delay the end by 5 s each.
+    """
+    for database in tuple(_OPEN):
+        with suppress(Exception):
+            database.close()

@@ -9,17 +9,17 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from taskq.db.address import Row
+from taskq.db.rows import Row
 from taskq.db.stored_json import loads
 from taskq.model import errors
 from taskq.model.errors import Clash, KeyConflict, NotOverGateway, TaskqError
-from taskq_agent.http.answers import retry_after_s
+from taskq_agent.http.answers import error_in, retry_after_s
 from taskq_agent.text import clean
 
 _MAX_TEXT_CHARS: Final = 2_000
 _TURNED_AWAY: Final = frozenset({"busy", "draining"})
 _PASSING: Final = frozenset({429, 502, 503})
-#: For answers that name no exception, such as a proxy's.
+#: For answers that name no exception, such as of another release.
 _BY_STATUS: Final[dict[int, type[TaskqError]]] = {
     400: errors.UsageError,
     401: errors.Unauthorized,
@@ -27,6 +27,15 @@ _BY_STATUS: Final[dict[int, type[TaskqError]]] = {
     404: errors.ServerUnsuitable,
     413: errors.UsageError,
     422: errors.UsageError,
+}
+
+#: Types that JSON lacks, by PostgreSQL's names.
+_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "timestamptz": lambda text: datetime.fromisoformat(text.replace("Z", "+00:00")),
+    "numeric": Decimal,
+    "numeric[]": lambda texts: [*map(Decimal, texts)],
+    "bytea": b64decode,
+    "bytea[]": lambda texts: [*map(b64decode, texts)],
 }
 
 
@@ -79,14 +88,10 @@ class Refusal(Exception):
 
 
 def read_refusal(status: int, retry_after: str | None, body: bytes) -> Refusal:
-    """Return the refusal in an answer of a gateway, or of a proxy before it."""
-    known: Any = {}
-    try:
-        known = json.loads(body)["error"]
-        code, message = str(known["code"]), str(known["message"])
-    except (ValueError, LookupError, TypeError, RecursionError):  # for example a proxy's page
-        known, code = {}, ""
-        message = body[: 4 * _MAX_TEXT_CHARS].decode("utf-8", "replace")
+    """Return the refusal in an answer; without a code if its body is not a gateway's."""
+    error = error_in(body)
+    known = error or {"code": "", "message": body[: 4 * _MAX_TEXT_CHARS].decode("utf-8", "replace")}
+    code, message = known["code"], known["message"]
     details = known.get("details")
     return Refusal(
         status,
@@ -115,16 +120,6 @@ def answered_rows(body: bytes) -> list[Row]:
     except (LookupError, TypeError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"the answer makes no sense: {error}") from None
     return rows
-
-
-#: Types that JSON lacks, by PostgreSQL's names.
-_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "timestamptz": lambda text: datetime.fromisoformat(text.replace("Z", "+00:00")),
-    "numeric": Decimal,
-    "numeric[]": lambda texts: [*map(Decimal, texts)],
-    "bytea": b64decode,
-    "bytea[]": lambda texts: [*map(b64decode, texts)],
-}
 
 
 def _key_conflict(message: str, details: Mapping[str, Any]) -> KeyConflict:

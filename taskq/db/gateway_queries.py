@@ -9,24 +9,25 @@ import random
 import ssl
 import time
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from datetime import datetime
 from decimal import Decimal
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from taskq.db.access import Queries, check_process
-from taskq.db.address import Row
 from taskq.db.catalogue import find
 from taskq.db.gateway_answers import Refusal, answered_rows, read_refusal
 from taskq.db.queue_address import manager_token
+from taskq.db.rows import Row
 from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
 from taskq.model.version import VERSION
-from taskq_agent.http.answers import no_tls
+from taskq_agent.errors import LostOnTheWay
+from taskq_agent.http.answers import check_origin, wrong_scheme
 from taskq_agent.http.connections import (
     Connections,
     Dialer,
@@ -36,6 +37,8 @@ from taskq_agent.http.connections import (
     why_not_trusted,
 )
 from taskq_agent.http.gateways import GatewayAddress, GatewayList
+
+T = TypeVar("T")
 
 #: Seconds for each step of an exchange with the gateway, and for a whole answer.
 STEP_S: Final = 60.0
@@ -122,6 +125,21 @@ class GatewayQueries(Queries):
                     )
             raise refused.error(name) from None
 
+    def results_when_ended(self, campaign: int, tasks: Sequence[int], within_s: float) -> list[Row]:
+        """Return results of some tasks as soon as one has ended; none if it ended otherwise.
+
+        None either if the time is up. Raise `NotOverGateway` if the gateway is too old to wait,
+        `Unavailable` at once if it cannot now.
+        """
+        values = {"campaign": campaign, "tasks": tasks}
+        request = _request("results_when_ended", values, self._token, wait_s=within_s)
+        try:
+            return answered_rows(self.impatient()._bytes(request, once=False))  # noqa: SLF001
+        except ValueError as error:
+            raise Unavailable(f"{self.server}: {error}") from None
+        except Refusal as refused:
+            raise refused.error("results_when_ended") from None
+
     @contextmanager
     def blob(
         self, digest: str, offset: int = 0, end: int | None = None, *, method: str = "GET"
@@ -131,16 +149,21 @@ class GatewayQueries(Queries):
         place = {"Range": f"bytes={offset}-{last}"} if offset or end is not None else {}
         headers = {**_headers(self._token), **place}
         request = HttpRequest(method, f"/v1/blobs/{digest}", headers=headers)
-        try:
-            with self._asked(request, self._connections) as response:
-                yield response
-        except Refusal as refused:
-            raise _of_blob(refused, digest) from None
+        with ExitStack() as stack:
 
-    def upload(self, digest: str, size: int, chunks: Iterator[bytes]) -> None:
-        """Store a blob that comes in chunks."""
+            def ask() -> HTTPResponse:
+                return stack.enter_context(self._asked(request, self._connections))
+
+            try:
+                yield self._patiently(ask)
+            except Refusal as refused:
+                raise _of_blob(refused, digest) from None
+
+    def upload(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
+        """Store a blob; each try iterates over its chunks anew."""
         headers = {**_headers(self._token), "Content-Length": str(size)}
-        try:
+
+        def ask() -> None:
             address = self._gateways.first()
             with self._translated(address):
                 connection = self._dialer.dial(address)
@@ -151,29 +174,47 @@ class GatewayQueries(Queries):
                         connection.http.request(
                             "PUT",
                             f"{connection.before_path}/v1/blobs/{digest}",
-                            chunks,
+                            iter(chunks),
                             {**headers, **connection.headers},
                         )
-                    _check(connection.http.getresponse())
+                    _check(connection.http.getresponse(), "PUT")
                 finally:
                     connection.close()
+
+        try:
+            self._patiently(ask)
         except Refusal as refused:
             raise _of_blob(refused, digest) from None
 
     def _bytes(self, request: HttpRequest, *, once: bool) -> bytes:
-        """Return the body of the answer; repeat the request while that is harmless and may help.
+        """Return the body of the answer.
 
-        once: a repetition might get another answer, so do not repeat after an answer may be lost.
-        Such a request has a connection of its own, since a kept one may end at any time.
+        once: see `_patiently`. Such a request has a connection of its own, since a kept one may end
+        at any time.
         """
-        deadline = time.monotonic() + self._patience_s
-        pause_s = 0.5
-        while True:
+
+        def ask() -> bytes:
             connections = Connections(self._dialer) if once else self._connections
             try:
                 with self._asked(request, connections) as response:
                     body = read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=ANSWER_S)
                     return _decompressed(body)
+            finally:
+                if once:
+                    connections.close()
+
+        return self._patiently(ask, once=once)
+
+    def _patiently(self, ask: Callable[[], T], *, once: bool = False) -> T:
+        """Return what a request gives; repeat it while that is harmless and may help.
+
+        once: a repetition might get another answer, so do not repeat after an answer may be lost.
+        """
+        deadline = time.monotonic() + self._patience_s
+        pause_s = 0.5
+        while True:
+            try:
+                return ask()
             except Refusal as refused:
                 if not refused.is_passing or (once and not refused.is_turned_away):
                     raise
@@ -184,9 +225,6 @@ class GatewayQueries(Queries):
                 wait_s = pause_s
                 if once or not broken.is_passing or time.monotonic() + wait_s > deadline:
                     raise Unavailable(str(broken)) from broken.__cause__
-            finally:
-                if once:
-                    connections.close()
             time.sleep(min(wait_s, LONGEST_PAUSE_S) * random.uniform(0.7, 1.3))  # noqa: S311
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -200,7 +238,7 @@ class GatewayQueries(Queries):
             self._translated(address),
             connections.answered(address, request, timeout_s=STEP_S) as response,
         ):
-            _check(response)
+            _check(response, request.method)
             yield response
 
     @contextmanager
@@ -215,9 +253,10 @@ class GatewayQueries(Queries):
                 f"{why_not_trusted(error, 'TASKQ_CA')}",
                 is_passing=False,
             ) from error
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, LostOnTheWay) as error:
+            served = self._gateways.has_served(address)
+            wrong = None if served else wrong_scheme(address, error)
             self._gateways.avoid(address)
-            wrong = no_tls(address, error)
             raise _Broken(
                 wrong or f"cannot reach {self.server}: {str(error) or type(error).__name__}",
                 is_passing=wrong is None,
@@ -252,12 +291,16 @@ def _of_blob(refused: Refusal, digest: str) -> TaskqError:
     return refused.error("a blob")
 
 
-def _check(response: HTTPResponse) -> None:
-    """Raise the `Refusal` that an answer is."""
+def _check(response: HTTPResponse, method: str) -> None:
+    """Raise the `Refusal` that an answer is, or `LostOnTheWay` if no gateway has sent it."""
+    check_origin(response)
     if response.status in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.NO_CONTENT}:
         return
     body = read_all(response, most_bytes=_MAX_ERROR_BYTES, within_s=STEP_S)
-    raise read_refusal(response.status, response.getheader("Retry-After"), body)
+    refusal = read_refusal(response.status, response.getheader("Retry-After"), body)
+    if not refusal.code and method != "HEAD":  # something on the way has replaced the body
+        raise LostOnTheWay(f"{refusal.status}: {refusal.message}")
+    raise refusal
 
 
 def _headers(token: str) -> dict[str, str]:
@@ -272,15 +315,17 @@ def home(database: Queries) -> str:
     return "" if "/" in paths else paths[0]
 
 
-def _request(name: str, values: Mapping[str, object], token: str) -> HttpRequest:
-    """Return the request for a statement; see `taskq.gateway.manager_queries`."""
-    texts = {key: one for key, one in values.items() if isinstance(one, str)}
+def _request(
+    name: str, values: Mapping[str, object], token: str, *, wait_s: float | None = None
+) -> HttpRequest:
+    """Return the request for a statement; see `taskq.gateway.manager_bodies`."""
+    texts = {key: value for key, value in values.items() if isinstance(value, str)}
     rest = max(texts, key=lambda key: len(texts[key]), default=None)
     if rest is not None and len(texts[rest]) < _LONG_CHARS:
         rest = None
     try:
         body = json.dumps(
-            {key: one for key, one in values.items() if key != rest},
+            {key: value for key, value in values.items() if key != rest},
             default=_as_text,
             ensure_ascii=False,
         ).encode()
@@ -293,6 +338,7 @@ def _request(name: str, values: Mapping[str, object], token: str) -> HttpRequest
         body = gzip.compress(body, 3)
         headers["Content-Encoding"] = "gzip"
     path = f"/v1/manage/{name}" + ("" if rest is None else f"?rest={rest}")
+    path += "" if wait_s is None else f"?wait_s={wait_s:g}"
     return HttpRequest("POST", path, body, headers)
 
 

@@ -21,6 +21,8 @@ from typing import Final
 from taskq.db.catalogue import ROLES, definition
 from taskq.db.connections import Database, Statements
 from taskq.db.roles import grant_anew
+from taskq.db.sql_files import files_of
+from taskq.db.storage_rights import close_places
 from taskq.model.errors import (
     MigrationFailed,
     SchemaMissing,
@@ -32,6 +34,8 @@ from taskq.model.errors import (
 )
 
 OLDEST_SERVER: Final = 14
+#: PostgreSQL's name of UTF-8.
+ENCODING: Final = "UTF8"
 #: Seconds for which a migration waits for a table in use; later users wait behind it.
 LOCK_TIMEOUT_S: Final = 5.0
 
@@ -61,17 +65,13 @@ class Schema:
 
 @cache
 def _files(folder: str) -> tuple[tuple[str, str], ...]:
-    """Return (name, text) of the SQL files of a folder, sorted by name."""
-    entries = importlib.resources.files(f"taskq.sql.{folder}").iterdir()
-    return tuple(
-        sorted((entry.name, entry.read_text()) for entry in entries if entry.name.endswith(".sql"))
-    )
+    """Return (name, text) of the SQL files of a folder of `sql`, sorted by name."""
+    return tuple((name, file.read_text("utf-8")) for name, file in files_of(folder).items())
 
 
 def _functions() -> tuple[tuple[str, str], ...]:
     """Return (name, statement) of each function, sorted by name."""
-    named = ((file.removesuffix(".sql"), text) for file, text in _files("functions"))
-    return tuple((name, definition(name, text)) for name, text in named)
+    return tuple((name, definition(name, text)) for name, text in _files("functions"))
 
 
 def _rights() -> str:
@@ -92,7 +92,10 @@ def _digest() -> str:
 
 
 def inspect(database: Database) -> Schema:
-    """Return the state of the schema; raise `ServerUnsuitable` if the server is too old."""
+    """Return the state of the schema.
+
+    Raise `ServerUnsuitable` if the server is too old, or the database has another encoding.
+    """
     with database.connection() as statements:
         return _inspect(statements)
 
@@ -103,6 +106,12 @@ def _inspect(statements: Statements) -> Schema:
         raise ServerUnsuitable(
             f"the server is PostgreSQL {server['version_text']}; "
             f"taskq needs {OLDEST_SERVER} or later"
+        )
+    if server["encoding"] != ENCODING:
+        raise ServerUnsuitable(
+            f"the encoding of the database {server['database']} is {server['encoding']}, which "
+            f"cannot keep every text; taskq needs {ENCODING}: `create database NAME encoding "
+            f"'{ENCODING}' template template0`"
         )
     installed = statements.row("installation") if server["installed"] else None
     made_by = (installed["migrations"] or []) if installed else []
@@ -154,6 +163,7 @@ def _migrate(database: Database, lock_timeout_s: float) -> tuple[Schema, Schema]
         statements.execute("drop_stale_functions")
         statements.script(_rights())
         grant_anew(statements)
+        close_places(statements)
         statements.execute("installed", migrations=_migrations(), functions=_digest())
         return before, _inspect(statements)
 

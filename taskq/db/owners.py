@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypedDict
 
 from taskq.db.access import Queries
 from taskq.model.errors import UnknownCampaign
 from taskq.model.seed import check_path
-from taskq_agent.text import in_bytes
 
 ShareBy: TypeAlias = Literal["owner", "campaign"]
 
@@ -29,8 +28,9 @@ class Owner:
     """What an owner's campaigns have, and the quota; None means no limit.
 
     owner: the name of the login or token that made them. waiting: tasks that wait or are delayed.
-    bytes: of inputs and output files. is_full: whether the stored bytes reach the quota, so that no
-    more tasks are handed out.
+    bytes: of inputs and output files. A manager's token counts only its campaigns. is_full: whether
+    the stored bytes reach the quota. is_held: whether none of the owner's tasks is handed out now,
+    since that quota or the one of running tasks is used up, by whichever campaigns.
     """
 
     owner: str
@@ -43,21 +43,7 @@ class Owner:
     max_bytes: int | None
     weight: float
     is_full: bool
-
-    def texts(self) -> dict[str, str]:
-        """Return the shown texts by title; amounts with their quota."""
-        return {
-            "owner": self.owner,
-            "campaigns": f"{self.campaigns:,}",
-            "running": _of(self.working, self.max_running, "{:,}".format),
-            "waiting": _of(self.waiting, self.max_waiting, "{:,}".format),
-            "stored": _of(self.bytes, self.max_bytes, in_bytes),
-            "held": "no room" if self.is_full else "",
-        }
-
-
-def _of(has: int, may: int | None, text: Callable[[float], str]) -> str:
-    return text(has) if may is None else f"{text(has)} of {text(may)}"
+    is_held: bool
 
 
 class Owners:
@@ -69,13 +55,14 @@ class Owners:
     def __init__(self, database: Queries) -> None:
         self._database = database
 
-    def list(self, path: str = "/") -> list[Owner]:
+    def list(self, path: str = "/", *, within: Sequence[str] = ("/",)) -> list[Owner]:
         """Return the owners of campaigns at and below a path, those with most tasks first.
 
-        Each has the sums of all the owner's campaigns. For /, owners with only a quota are there
-        too. Raise `NotFound` if there is no such campaign.
+        Each has the sums of the owner's campaigns at and below the paths `within`. For /, owners
+        with only a quota are there too. Raise `NotFound` if there is no such campaign.
         """
-        return [Owner(**row) for row in self._database.rows("owners", path=check_path(path))]
+        rows = self._database.rows("owners", path=check_path(path), within=list(within))
+        return [Owner(**row) for row in rows]
 
     def of(self, path: str) -> str | None:
         """Return the owner of a campaign; None if it has no owner.

@@ -12,6 +12,8 @@ from typing import Final
 from taskq.model.errors import UsageError
 from taskq_agent.http.transport import is_sendable, token_in
 
+_OF_AGENTS: Final = ("tqe_", "tqs_")
+
 
 def queue_address(given: str | None = None) -> str | None:
     """Return the given address of the queue, else that of the environment, if any.
@@ -41,9 +43,6 @@ def check_gateway(url: str, name: str) -> None:
         f"{name} is a gateway's address, such as https://gw.example.org, not {url!r:.100}; "
         "http:// is for one on this machine"
     )
-
-
-_OF_AGENTS: Final = ("tqe_", "tqs_")
 
 
 def manager_token(file: str | Path | None = None) -> str:

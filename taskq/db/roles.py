@@ -12,6 +12,7 @@ from typing import Final
 
 from taskq.db.catalogue import ROLES, granted_functions
 from taskq.db.connections import Database, Statements
+from taskq.db.storage_rights import close_places
 from taskq.model.errors import Conflict, NotFound, UsageError
 
 #: Parts of roles that read tables: files of `sql/roles`, in the order in which they are granted.
@@ -69,6 +70,7 @@ def _change(database: Database, how: str, role: str, login: str) -> bool:
         changed = statements.row(how, login=known["login"], role=role) is not None
         roles = {row["login"]: row["roles"] for row in statements.rows("login_roles")}
         _apply(statements, login, roles.get(login, []))
+        close_places(statements)
     return changed
 
 
@@ -79,5 +81,6 @@ def _apply(statements: Statements, login: str, roles: list[str]) -> None:
         return
     statements.define("grant_functions", login=login, functions=granted_functions(roles))
     rights = {right for role in roles for right in ROLES[role]}
-    for right in [one for one in READING if one in rights]:
-        statements.define(f"taskq.sql.roles/{right}", login=login)
+    for right in READING:
+        if right in rights:
+            statements.define(f"taskq.sql.roles/{right}", login=login)

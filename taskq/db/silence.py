@@ -12,17 +12,21 @@ All connections of taskq are of the two classes here.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from typing_extensions import Self
+
+from taskq.db.environment import without_unnamed
+from taskq.db.logins import note_refusal
 
 #: Seconds to wait for an answer before asking whether the server answers anybody; the same again
 #: after it has answered.
@@ -177,8 +181,18 @@ class WatchedConnection(psycopg.Connection[dict[str, Any]]):
 
     @classmethod
     def connect(cls, conninfo: str = "", **options: Any) -> Self:
-        """Open a connection."""
-        return super().connect(_put_off(conninfo), **options)
+        """Open a connection; `alone`: all variables of libpq's are without effect."""
+        conninfo = _put_off(conninfo)
+        with without_unnamed() if options.pop("alone", False) else nullcontext():
+            return cls._connect(conninfo, **options)
+
+    @classmethod
+    def _connect(cls, conninfo: str, **options: Any) -> Self:
+        try:
+            return super().connect(conninfo, **options)
+        except psycopg.OperationalError as error:
+            note_refusal(error, conninfo)
+            raise
 
     def wait(self, gen: PQGen[T], *values: Any, **options: Any) -> T:
         """Wait for a statement; see `psycopg.Connection.wait`. Raise `ServerSilent`."""
@@ -199,8 +213,18 @@ class WatchedAsyncConnection(psycopg.AsyncConnection[dict[str, Any]]):
 
     @classmethod
     async def connect(cls, conninfo: str = "", **options: Any) -> Self:
-        """Open a connection."""
-        return await super().connect(_put_off(conninfo), **options)
+        """Open a connection; see `WatchedConnection.connect`."""
+        conninfo = _put_off(conninfo)
+        with without_unnamed() if options.pop("alone", False) else nullcontext():
+            return await cls._connect(conninfo, **options)
+
+    @classmethod
+    async def _connect(cls, conninfo: str, **options: Any) -> Self:
+        try:
+            return await super().connect(conninfo, **options)
+        except psycopg.OperationalError as error:
+            await asyncio.to_thread(note_refusal, error, conninfo)
+            raise
 
     async def wait(self, gen: PQGen[T], *values: Any, **options: Any) -> T:
         """Wait for a statement; see `WatchedConnection`."""

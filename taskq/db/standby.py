@@ -15,9 +15,10 @@ from typing import Any, Final, TypeVar
 
 from taskq.db import migrations
 from taskq.db.access import Queries
-from taskq.db.address import Row, display_name, reading
 from taskq.db.catalogue import find
 from taskq.db.connections import Database, Statements
+from taskq.db.dsn import display_name, reading
+from taskq.db.rows import Row
 from taskq.model.errors import NotFound, SchemaError, TaskqError, Unavailable, UsageError
 from taskq.model.words import duration
 
@@ -107,14 +108,14 @@ class StandbyReads(Queries):
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement."""
-        return self._ask(name, lambda one: one.rows(name, **values))
+        return self._ask(name, lambda database: database.rows(name, **values))
 
     def row(self, name: str, /, **values: object) -> Row | None:
         """Return the first row, None if there is none."""
 
-        def ask(one: Database) -> Row | None:
-            found = one.row(name, **values)
-            if found is None and name == "campaign" and one is self._standby:
+        def ask(database: Database) -> Row | None:
+            found = database.row(name, **values)
+            if found is None and name == "campaign" and database is self._standby:
                 raise NotFound(name)
             return found
 
@@ -122,7 +123,7 @@ class StandbyReads(Queries):
 
     def in_snapshot(self, read: Callable[[Statements], T]) -> T:
         """Return what a function reads in one snapshot."""
-        return self._either(lambda one: one.in_snapshot(read))
+        return self._either(lambda database: database.in_snapshot(read))
 
     def _ask(self, name: str, ask: Callable[[Database], T]) -> T:
         if not find(name).on_standby:

@@ -14,11 +14,11 @@ from psycopg.adapt import Buffer, Dumper, Loader
 from psycopg.rows import tuple_row
 
 from taskq.db.access import Queries
-from taskq.db.address import Row, quoted
 from taskq.db.catalogue import statement
+from taskq.db.rows import Row
 from taskq.db.silence import WatchedConnection
 from taskq.db.stored_json import checked
-from taskq_agent.text import MAX_READ_BYTES
+from taskq_agent.json_limits import MAX_READ_BYTES
 
 #: Seconds in which a server must accept a request to cancel.
 CANCEL_S: Final = 5.0
@@ -58,6 +58,13 @@ class _EncodedTextDumper(Dumper):
         return obj
 
 
+def quoted(name: str | Sequence[str]) -> sql.Composable:
+    """Return an identifier, or a list of names in taskq's schema, as SQL."""
+    if isinstance(name, str):
+        return sql.Identifier(name)
+    return sql.SQL(", ").join(sql.Identifier("taskq", part) for part in name)
+
+
 class Statements(Queries):
     """Runs named statements on one connection, in or outside a transaction."""
 
@@ -94,7 +101,7 @@ class Statements(Queries):
             cursor.adapters.register_dumper(EncodedText, _EncodedTextDumper)
             cursor.itersize = _AT_A_TIME
             cursor.execute(statement(name), values)
-            columns = [(one.name, one.type_display) for one in cursor.description or ()]
+            columns = [(column.name, column.type_display) for column in cursor.description or ()]
             yield columns, iter(cursor)
 
     def define(self, name: str, /, **identifiers: str | Sequence[str]) -> None:

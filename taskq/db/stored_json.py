@@ -1,7 +1,7 @@
 """Reading of stored JSON, where one unreadable value does not hide the others.
 
 Python reads no whole number of more than 4,300 digits, and nothing that is nested 1,000 deep. Only
-the owner of the tables can store such values (see `sql/functions/json_fault.sql`). An object with
+the owner of the tables can store such values (see `json_fault.sql`). An object with
 one name, which says why, replaces each, so that everything stored with it can be read.
 """
 
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from taskq_agent.text import MAX_READ_BYTES, json_fault
+from taskq_agent.json_limits import MAX_READ_BYTES, json_fault
 
 #: The one name in an object that stands for a value that cannot be read. Its value says why.
 UNREADABLE: Final = "taskq_unreadable"

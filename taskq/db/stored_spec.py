@@ -32,7 +32,7 @@ def spec_body(spec: CampaignSpec, inputs: Mapping[str, Input] | None = None) -> 
             raise InvalidCampaign(str(error)) from None
     body = spec.to_settings()
     if inputs is not None:
-        body["inputs"] = {name: asdict(one) for name, one in inputs.items()}
+        body["inputs"] = {name: asdict(declared) for name, declared in inputs.items()}
     return json.dumps(body)
 
 
@@ -59,7 +59,7 @@ def check_handler_of(spec: str | bytes) -> None:
 
 def described_changes(old: CampaignSpec, new: CampaignSpec) -> str:
     """Return which settings differ, such as `weight 1.0 -> 2.0`, for people."""
-    were, are = (dict(_settings("", one.to_json())) for one in (old, new))
+    were, are = (dict(_settings("", spec.to_json())) for spec in (old, new))
     names = [name for name in {**were, **are} if were.get(name) != are.get(name)]
     shown = [
         f"{name} {_value(were.get(name))} -> {_value(are.get(name))}" for name in names[:_NAMED]

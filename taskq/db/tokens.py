@@ -19,6 +19,7 @@ from typing import Final, Literal, TypeAlias
 
 from taskq.db.access import Queries
 from taskq.model.errors import NotFound, UsageError
+from taskq.model.given import names
 from taskq.model.seed import check_path, check_text
 
 Kind: TypeAlias = Literal["site", "manager", "submitter", "pickler"]
@@ -102,6 +103,7 @@ class Tokens:
         if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():
             raise UsageError(f"{name!r:.120} cannot be a token's name; use up to 100 characters")
         check_text("the name", name)
+        paths, networks = list(names("paths", paths)), list(names("networks", networks))
         if not paths:
             raise UsageError("a token is for at least one campaign; / stands for all")
         if kind != "site" and (max_uses is not None or networks or at_site is not None):
@@ -123,7 +125,7 @@ class Tokens:
             hash=hashed(text),
             paths=[check_path(path) for path in paths],
             lifetime_s=days * _DAY_S,
-            networks=[_network(one) for one in networks],
+            networks=[_network(network) for network in networks],
             max_uses=max_uses,
             max_output_bytes=max_output_bytes,
             at_site=at_site,

@@ -23,8 +23,8 @@ from taskq.model.settings import size_text
 from taskq.model.words import command, counted, duration, percent
 from taskq_agent.errors import FailForGood
 from taskq_agent.protocol import OUT_OF_MEMORY, OUTPUT_TOO_LARGE, TIME_LIMIT
-from taskq_agent.text import MAX_BYTES
 from taskq_agent.transport import MAX_BLOB_BYTES
+from taskq_agent.units import MAX_BYTES
 
 Side: TypeAlias = Literal["task", "node", "site", "campaign", "chance", "unclear"]
 
@@ -38,7 +38,6 @@ FAULTS: Final[dict[Side, str]] = {
 }
 _GIVEN_UP: Final = frozenset({FailForGood.__name__, f"exit-{os.EX_DATAERR}"})
 """Classes with which a handler says that no further attempt can help."""
-_UPLOADS: Final = frozenset({"result-upload", "output-upload"})
 _YEAR_S: Final = 31_536_000.0
 _HALF: Final = 0.5
 #: A larger share of tasks that fail again may be all of them.
@@ -138,7 +137,7 @@ def failing_why(error_class: str, message: str) -> str:
 
     It leaves out characters that a terminal would not show, since the message came from a node.
     """
-    text = " ".join("".join(one if one.isprintable() else " " for one in message).split())
+    text = " ".join("".join(char if char.isprintable() else " " for char in message).split())
     why = ": ".join(filter(None, (error_class, text))) or "attempts fail"
     return why if len(why) <= _WHY_CHARS else f"{why[: _WHY_CHARS - 3]}..."
 
@@ -159,8 +158,8 @@ def blame(
     for group in groups:
         if group.outcome in TELLING:
             by_campaign[group.campaign].append(group)
-    most = sorted(fates, key=lambda one: (-one.attempts, one.campaign, one.error_class))
-    return [_verdict(one, by_campaign[one.campaign], known, size) for one in most[:limit]]
+    most = sorted(fates, key=lambda fate: (-fate.attempts, fate.campaign, fate.error_class))
+    return [_verdict(fate, by_campaign[fate.campaign], known, size) for fate in most[:limit]]
 
 
 def _verdict(
@@ -168,14 +167,14 @@ def _verdict(
 ) -> FailureVerdict:
     # Only this class counts as bad: another fault of a host is not evidence.
     judged = [
-        one
-        if one.outcome not in BAD or (one.error_class or "") == fates.error_class
-        else replace(one, outcome="done")
-        for one in groups
+        group
+        if group.outcome not in BAD or (group.error_class or "") == fates.error_class
+        else replace(group, outcome="done")
+        for group in groups
     ]
-    before = [one for one in judged if one.outdated]
-    judged = [one for one in judged if not one.outdated]
-    here = [one for one in judged if one.outcome in BAD]
+    before = [group for group in judged if group.outdated]
+    judged = [group for group in judged if not group.outdated]
+    here = [group for group in judged if group.outcome in BAD]
     whole = _all(judged)
     side, why, places = _side(judged, fates)
     was = share(_bad(before), _all(before))
@@ -192,8 +191,8 @@ def _verdict(
         error_class=fates.error_class,
         attempts=fates.attempts,
         share=share(fates.attempts, whole),
-        hosts=len({one.host for one in here}),
-        sites=len({one.site for one in here}),
+        hosts=len({group.host for group in here}),
+        sites=len({group.site for group in here}),
         tasks=fates.tasks,
         again=fates.again,
         then_done=fates.then_done,
@@ -215,7 +214,7 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
     # A site is at fault if several hosts fail even without its few bad ones.
     apart = failing_hosts_apart(groups, judged.failing)
     of_sites = {
-        name: [one for one in some if one.host not in apart.get(name, ())]
+        name: [group for group in some if group.host not in apart.get(name, ())]
         for name, some in sites.items()
     }
     judged_sites = Judgement(of_sites)
@@ -230,7 +229,7 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
         return "node", _evidence("on", bad_hosts, judged), bad_hosts
     tried = fates.again + fates.then_done
     again = share(fates.again, tried)
-    rest = [one for name, some in hosts.items() if name not in judged.failing for one in some]
+    rest = [group for name, some in hosts.items() if name not in judged.failing for group in some]
     everywhere = share(_bad(rest), _all(rest))
     # Bad tasks fail again; by chance, they fail again as often as any task fails.
     passes = tried > 0 and (
@@ -242,8 +241,6 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
     if everywhere.low > _HALF and len(hosts) > 1:
         text = f"{percent(everywhere.share)} of all attempts on {many} fail this way"
         text += f" ({everywhere.interval})"
-        if fates.error_class in _UPLOADS:
-            text += ": the gateways' store may take no more, such as on a full disk"
         return "campaign", text, []
     ends = f"{fates.again:,} of {counted(tried, 'task')} tried on a second host failed again"
     if passes:
@@ -297,11 +294,11 @@ def _enough(fates: TaskFates, bad: float) -> int | None:
 
 
 def _bad(groups: Iterable[AttemptGroup]) -> int:
-    return sum(one.attempts for one in groups if one.outcome in BAD)
+    return sum(group.attempts for group in groups if group.outcome in BAD)
 
 
 def _all(groups: Iterable[AttemptGroup]) -> int:
-    return sum(one.attempts for one in groups)
+    return sum(group.attempts for group in groups)
 
 
 def _evidence(where: str, names: Sequence[str], judged: Judgement) -> str:

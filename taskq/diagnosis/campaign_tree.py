@@ -1,4 +1,4 @@
-"""The tree of campaigns for display, from readings: totals, forecasts and agents, also as texts."""
+"""The tree of campaigns for display, from readings: totals, forecasts and agents."""
 
 from __future__ import annotations
 
@@ -12,20 +12,12 @@ from itertools import accumulate
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.db.address import Row
-from taskq.diagnosis.forecast import (
-    ENOUGH,
-    EndRate,
-    Forecast,
-    Span,
-    Standstill,
-    measured,
-    span_of,
-)
+from taskq.db.rows import Row
+from taskq.diagnosis.clauses import closed
+from taskq.diagnosis.forecast import ENOUGH, EndRate, Forecast, Span, Standstill, measured, span_of
 from taskq.model.errors import NotOverGateway
 from taskq.model.seed import STATUSES, is_within
 from taskq.model.views import Status
-from taskq.model.words import rate
 
 #: Campaigns that one page shows.
 MOST_SHOWN: Final = 1_000
@@ -62,7 +54,8 @@ class TreeReadings:
     """What a tree is made of, each part as it was last read.
 
     statuses: own counts, ordered by path. bases: where paces begin, by campaign. usual_s: mean run
-    times of the campaigns in which most tasks work and of which no pace is known. scopes: how many
+    times of the campaigns in which most tasks work and of which no pace is known, of full starts
+    where many tasks have one. scopes: how many
     agents serve just that campaign with all below it; None if not known. dues: when the last
     delayed task of a campaign is due, by a monotonic clock, as far as known.
     """
@@ -84,7 +77,7 @@ class TreeReadings:
             name
             for name, fresh_s in FRESH_S.items()
             if now >= self._read_at.get(name, -math.inf) + fresh_s
-            and (name != "dues" or any(one.delayed for one in self.statuses))
+            and (name != "dues" or any(status.delayed for status in self.statuses))
         ]
 
     def read(self, queries: Queries, name: str) -> None:
@@ -123,34 +116,34 @@ class TreeReadings:
     def _begun(self) -> dict[int, int]:
         """Return how many attempts have begun, by campaign."""
         return {
-            one.campaign_id: one.working + one.done + one.failures + one.losses
-            for one in self.statuses
+            status.campaign_id: status.working + status.done + status.failures + status.losses
+            for status in self.statuses
         }
 
     def _drop_standstills(self) -> None:
         """Forget why no agent can claim where one has claimed since that was read."""
         begun, then = self._begun(), self._begun_then
         self.standstills = {
-            campaign: one
-            for campaign, one in self.standstills.items()
-            if not one.why or begun.get(campaign, 0) <= then.get(campaign, math.inf)
+            campaign: reading
+            for campaign, reading in self.standstills.items()
+            if not reading.why or begun.get(campaign, 0) <= then.get(campaign, math.inf)
         }
 
     def _read_run_times(self, queries: Queries) -> None:
         """Read the run times of attempts where no pace is known."""
         now = time.monotonic()
         unknown = [
-            one
-            for one in self.statuses
-            if one.working
-            and not _is_enough(_pace(self.bases.get(one.campaign_id), _ended(one), now))
+            status
+            for status in self.statuses
+            if status.working
+            and not _is_enough(_pace(self.bases.get(status.campaign_id), _ended(status), now))
         ]
-        unknown.sort(key=lambda one: (-one.working, one.path))
+        unknown.sort(key=lambda status: (-status.working, status.path))
         found = {}
-        for one in unknown[:_ESTIMATED]:
-            row = queries.row("usual_run", campaign=one.campaign_id, most=_RUNS)
+        for status in unknown[:_ESTIMATED]:
+            row = queries.row("usual_run", campaign=status.campaign_id, most=_RUNS)
             if row and row["mean_s"]:
-                found[one.campaign_id] = row["mean_s"]
+                found[status.campaign_id] = row["mean_s"] * row["batch"]
         self.usual_s = found
 
     def tree(self, queries: Queries) -> Tree:
@@ -220,13 +213,13 @@ def _place(node: CampaignNode) -> list[str]:
 class _Outlook:
     """What becomes of the unfinished tasks of a campaign and all below it.
 
-    stopped: tasks that wait in campaigns that are not open. never: those that no agent can claim,
-    by reason. delayed: those of open campaigns with agents; due_at: of the last one. usual_per_s:
-    the rate estimated from run times.
+    stopped: tasks that wait in campaigns that are not open. blocked: those that no agent can
+    claim, by reason. delayed: those of open campaigns with agents; due_at: of the last one.
+    usual_per_s: the rate estimated from run times.
     """
 
     stopped: int = 0
-    never: Counter[str] = field(default_factory=Counter)
+    blocked: dict[str, int] = field(default_factory=dict)
     delayed: int = 0
     due_at: float | None = None
     usual_per_s: float = 0.0
@@ -235,7 +228,8 @@ class _Outlook:
 
     def add(self, other: _Outlook) -> None:
         self.stopped += other.stopped
-        self.never.update(other.never)
+        for why, tasks in other.blocked.items():
+            self.blocked[why] = self.blocked.get(why, 0) + tasks
         self.delayed += other.delayed
         if other.due_at is not None:
             self.due_at = max(self.due_at or other.due_at, other.due_at)
@@ -249,18 +243,20 @@ def grow(read: TreeReadings, at: float) -> Tree:
 
     No campaign ends before those below it.
     """
-    own = {one.path: one for one in read.statuses}
-    totals = {path: [getattr(one, name) for name in _COUNTS] for path, one in own.items()}
+    own = {status.path: status for status in read.statuses}
+    totals = {path: [getattr(status, name) for name in _COUNTS] for path, status in own.items()}
     below = dict.fromkeys(own, 0)
     reach: dict[str, int] = defaultdict(int)
     if read.scopes is not None:
-        for path, one in own.items():
-            below[path] = read.scopes.get(one.campaign_id, 0)
-    outlooks = {path: _outlook(read, one) for path, one in own.items()}
-    statuses: dict[str, Status] = {}
+        for path, status in own.items():
+            below[path] = read.scopes.get(status.campaign_id, 0)
+    outlooks = {path: _outlook(read, status) for path, status in own.items()}
+    statuses = dict(own)  # of most, since nothing is below them
+    above_others = {parent(path) for path in own}
     forecasts: dict[str, Forecast] = {}
     for path in reversed(list(own)):  # a path sorts before those below it
-        statuses[path] = replace(own[path], **dict(zip(_COUNTS, totals[path], strict=True)))
+        if path in above_others:
+            statuses[path] = replace(own[path], **dict(zip(_COUNTS, totals[path], strict=True)))
         forecasts[path] = _forecast(read, statuses[path], outlooks[path], at)
         above = parent(path)
         if above in totals:
@@ -268,36 +264,41 @@ def grow(read: TreeReadings, at: float) -> Tree:
             below[above] += below[path]
             outlooks[above].add(outlooks[path])
     nodes: dict[str, CampaignNode] = {}
-    for path, one in own.items():
+    closing: dict[str, Status] = {}
+    for path, status in own.items():
         above = parent(path)
+        if status.state != "open":
+            closing[path] = status
+            if above in own and own[above].state == status.state and not status.paused_why:
+                closing[path] = closing[above]
         if read.scopes is not None and above in own:
             reach[path] = reach[above] + read.scopes.get(own[above].campaign_id, 0)
         nodes[path] = CampaignNode(
             status=statuses[path],
-            own=one,
+            own=status,
             depth=0 if path == "/" else path.count("/"),
             agents=None if read.scopes is None else below[path] + reach[path],
             forecast=forecasts[path],
-            why=_why(one, nodes[above].own if above in nodes else None, above),
+            why=_why(path, closing.get(path)),
         )
     return Tree(nodes, at)
 
 
-def _outlook(read: TreeReadings, one: Status) -> _Outlook:
+def _outlook(read: TreeReadings, status: Status) -> _Outlook:
     """Return what becomes of a campaign's own tasks."""
-    found, halted = _Outlook(), read.standstills.get(one.campaign_id)
+    found, halted = _Outlook(), read.standstills.get(status.campaign_id)
     found.seeding = halted is not None and halted.seeding
-    if one.state != "open":
-        found.stopped = one.waiting + one.delayed
+    if status.state != "open":
+        found.stopped = status.waiting + status.delayed
     elif halted is not None and halted.why:
-        found.never[halted.why] = one.waiting + one.delayed
-    elif one.delayed:
-        found.delayed, found.due_at = one.delayed, read.dues.get(one.campaign_id)
-    if mean_s := read.usual_s.get(one.campaign_id):
+        if status.waiting + status.delayed:
+            found.blocked[halted.why] = status.waiting + status.delayed
+    elif status.delayed:
+        found.delayed, found.due_at = status.delayed, read.dues.get(status.campaign_id)
+    if mean_s := read.usual_s.get(status.campaign_id):
         # An attempt after which the task is retried makes no task final.
-        tried = one.done + one.failures + one.losses
-        found.usual_per_s = one.working / mean_s * min(1.0, _ended(one) / max(1, tried))
-    found.never = +found.never
+        tried = status.done + status.failures + status.losses
+        found.usual_per_s = status.working / mean_s * min(1.0, _ended(status) / max(1, tried))
     return found
 
 
@@ -306,7 +307,7 @@ def _forecast(read: TreeReadings, status: Status, outlook: _Outlook, at: float) 
     pace = _pace(read.bases.get(status.campaign_id), _ended(status), at)
     if outlook.usual_per_s and not _is_enough(pace):
         pace = EndRate(outlook.usual_per_s)
-    ending = status.unfinished - outlook.stopped - sum(outlook.never.values())
+    ending = status.unfinished - outlook.stopped - sum(outlook.blocked.values())
     late, delayed = 0, outlook.delayed
     due_s = None if outlook.due_at is None else outlook.due_at - at
     span = None
@@ -331,7 +332,7 @@ def _forecast(read: TreeReadings, status: Status, outlook: _Outlook, at: float) 
         due_at=due_at,
         due_s=due_s if late else None,
         paused=outlook.stopped,
-        never=dict(outlook.never),
+        blocked=dict(outlook.blocked),
         seeding=outlook.seeding,
     )
 
@@ -359,33 +360,5 @@ def parent(path: str) -> str | None:
     return None if path == "/" else path.rpartition("/")[0] or "/"
 
 
-def _why(one: Status, above: Status | None, where: str | None) -> str:
-    if one.state == "open":
-        return ""
-    if one.paused_why:
-        return f"paused itself: {one.paused_why}"
-    if above is not None and above.state == one.state:
-        return f"{one.state} with {where}"
-    return f"{one.state} by an operator"
-
-
-def figures_of(tree: Tree, path: str, levels: int) -> dict[str, str]:
-    """Return the texts that change on pages about a campaign, by the names of their elements."""
-    shown, _ = tree.shown(path, levels)
-    found = {"campaigns": str(len(shown))}
-    for node in shown:
-        found |= {f"{node.own.campaign_id}.{name}": text for name, text in node_texts(node).items()}
-    return found
-
-
-def node_texts(node: CampaignNode) -> Mapping[str, str]:
-    """Return the shown texts of a campaign, by name, as the templates first show them."""
-    status, per_s = node.status, node.forecast.per_s
-    texts = {name: f"{getattr(status, name):,}" for name in (*STATUSES, "total")}
-    return texts | {
-        "share": status.final_share,
-        "final": str(status.final),
-        "rate": "" if per_s is None or status.finished else rate(per_s),
-        "eta": node.forecast.short() if status.unfinished else "",
-        "agents": "" if node.agents is None else f"{node.agents:,}",
-    }
+def _why(path: str, by: Status | None) -> str:
+    return "" if by is None else closed(by.path, by.state, by.paused_why, path)

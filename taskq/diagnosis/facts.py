@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.db.address import Row
 from taskq.db.connections import Database
 from taskq.db.owners import Owner
+from taskq.db.rows import Row
 from taskq.db.standby import StandbyReads
 from taskq.diagnosis.campaign_tree import read_tree
 from taskq.diagnosis.fleet import Findings, Fleet
@@ -28,6 +28,15 @@ from taskq.model.views import AgentView, Brake, LeftAgent, Status
 MAX_CAMPAIGNS: Final = 1_000
 MAX_KINDS: Final = 200
 MAX_NAMED: Final = 20
+#: Scopes of agents whose other campaigns are read: each costs as much as `counts`.
+MAX_SCOPES: Final = 3
+MAX_LEFT: Final = 1_000
+MAX_LOST: Final = 200
+MAX_OVERDUE: Final = 100
+#: Failed tasks of each campaign whose last class is read.
+MAX_FAILED: Final = 500
+#: Most frequent classes of failures that are judged: with thousands of hosts each takes 0.1 s.
+MAX_CLASSES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +69,15 @@ class CampaignFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClosedCampaign:
-    """A campaign that is not open. paused_why: why it paused itself; None if an operator did."""
+    """A campaign that is not open. paused_why: why it paused itself; None if an operator did.
+
+    has_ended: whether all its tasks have ended, with those below it; if it is above, no.
+    """
 
     path: str
     status: str
     paused_why: str | None
+    has_ended: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +85,8 @@ class AgentKind:
     """Open sessions with the same scope, offers and state. some_hosts: five at most.
 
     warnings: words of `WARNINGS`. banned: the ban that drains them, if any: "host" or "site", its
-    name, and why. last_until: when the last of them expires if they stay silent.
+    name, and why. last_until: when the last of them expires if they stay silent. cause: of their
+    warnings, as one of them says.
     """
 
     scope: str
@@ -88,6 +102,7 @@ class AgentKind:
     sites: list[str]
     banned: list[str] | None
     last_until: datetime
+    cause: str
 
     def serves(self, path: str) -> bool:
         """Return whether these agents serve a campaign."""
@@ -106,6 +121,22 @@ class Refusing:
     error_class: str | None
     error: str | None
     until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SmallerBatches:
+    """Agents that give fewer than `batch` tasks of a campaign to one start; the least is `least`.
+
+    error_class: as which starts have failed there though none of their tasks failed alone.
+    """
+
+    path: str
+    batch: int
+    error_class: str
+    agents: int
+    least: int
+    some_hosts: list[str]
+    hosts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +191,26 @@ class FailedTasks:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstAttempts:
+    """How the latest first attempts in a campaign ended; see `first_attempts` in SQL."""
+
+    campaign: str
+    failures: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """How many tasks had ended a quarter of an hour ago; see `explain_pace.sql` for the fields."""
+
+    ended_then: int
+    ended_before: int
+    minutes_before: int
+
+
+@dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The queue as a whole. agents: all open sessions, also of other campaigns.
+    """The queue as a whole. agents: open sessions, of all campaigns that the caller may see.
 
     keeper_until: the end of the latest keeper's term; None if there never was one. by_owner:
     whether owners share first.
@@ -187,6 +236,7 @@ class Facts:
     delayed task is due; None if unknown. forecast: of the campaign and all below it. findings: from
     the latest attempts; None if nothing has ended, or nobody asked for them. failed: the classes in
     which failed tasks ended, most tasks first. overdue: the longest first, at most `MAX_OVERDUE`.
+    first_attempts: of campaigns where some failed within minutes. past: None if unknown.
     """
 
     status: Status
@@ -195,6 +245,7 @@ class Facts:
     owners: Sequence[Owner]
     agents: Sequence[AgentKind]
     refusals: Sequence[Refusing]
+    smaller_batches: Sequence[SmallerBatches]
     others: Sequence[OtherCampaign]
     tokens: Sequence[SiteToken]
     gateways: Sequence[GatewayLoad]
@@ -208,22 +259,13 @@ class Facts:
     findings: Findings | None
     failed: Sequence[FailedTasks]
     overdue: Sequence[OverdueAttempt]
+    first_attempts: Sequence[FirstAttempts]
+    past: Past | None
 
     @property
     def slots(self) -> int:
         """The most attempts that run at a time; slowed agents make one each."""
         return sum(kind.agents if kind.slowed else kind.slots for kind in self.agents)
-
-
-MAX_SCOPES: Final = 3
-"""Scopes of agents whose other campaigns are read: each costs as much as `counts`."""
-MAX_LEFT: Final = 1_000
-MAX_LOST: Final = 200
-MAX_OVERDUE: Final = 100
-MAX_FAILED: Final = 500
-"""Failed tasks of each campaign whose last class is read."""
-MAX_CLASSES: Final = 8
-"""Most frequent classes of failures that are judged: with thousands of hosts each takes 0.1 s."""
 
 
 def read_facts(
@@ -236,8 +278,8 @@ def read_facts(
 ) -> Facts:
     """Read the facts about a campaign and all below it; raise `NotFound` if there is none.
 
-    looks: whether to read the latest attempts too. whole: whether to include campaigns elsewhere
-    on the same agents, and tokens, for callers that may see the whole queue.
+    looks: whether to read the latest attempts too. whole: for callers that may see the whole queue:
+    whether to include campaigns elsewhere on the same agents, tokens, and totals of all.
     """
     if isinstance(database, (Database, StandbyReads)):
         return database.in_snapshot(lambda snapshot: _read(snapshot, path, looks, whole, read_odd))
@@ -248,22 +290,32 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
     def rows(name: str, limit: int = MAX_NAMED) -> list[Row]:
         return snapshot.rows(name, path=path, limit=limit)
 
-    node = read_tree(snapshot, path).nodes[path]
-    status = node.status
+    nodes = read_tree(snapshot, path).nodes
+    own = [it.own for it in nodes.values()]
+    node, status = nodes[path], nodes[path].status
+    ended = {name for name, it in nodes.items() if it.status.total and not it.status.unfinished}
     kinds = [AgentKind(**row) for row in rows("explain_agents", MAX_KINDS)]
     brake = snapshot.row("brake")
+    past = snapshot.row("explain_pace", path=path) if status.waiting else None
     (upkeep,) = snapshot.rows("explain_upkeep")
-    campaigns = [CampaignFacts(**row) for row in rows("explain_campaigns", MAX_CAMPAIGNS)]
+    campaigns = _campaigns(snapshot, path, own)
     refusals = [Refusing(**row) for row in rows("explain_refusals", MAX_CAMPAIGNS)]
     looks = looks and bool(ended_attempts(status) or refusals)
-    has_quota = any(one.running_quota is not None for one in campaigns)
+    within = ["/"] if whole else [path]
+    has_quota = any(campaign.running_quota is not None for campaign in campaigns)
     return Facts(
         status=status,
         campaigns=campaigns,
-        owners=[Owner(**row) for row in snapshot.rows("owners", path=path)] if has_quota else [],
-        closed=[ClosedCampaign(**row) for row in rows("explain_closed", MAX_CAMPAIGNS)],
+        owners=[Owner(**row) for row in snapshot.rows("owners", path=path, within=within)]
+        if has_quota
+        else [],
+        closed=[
+            ClosedCampaign(**row, has_ended=row["path"] in ended)
+            for row in rows("explain_closed", MAX_CAMPAIGNS)
+        ],
         agents=kinds,
         refusals=refusals,
+        smaller_batches=[SmallerBatches(**row) for row in rows("explain_batches", MAX_CAMPAIGNS)],
         others=_others(snapshot, path, kinds) if whole else [],
         tokens=[SiteToken(**row) for row in rows("explain_tokens")] if whole else [],
         gateways=[GatewayLoad(**row) for row in snapshot.rows("gateways")] if whole else [],
@@ -272,8 +324,8 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         lost=[LostHost(**row) for row in rows("explain_lost", MAX_LOST)]
         if status.waiting or status.delayed
         else [],
-        brake=None if brake is None else Brake(**brake),
-        upkeep=Upkeep(**upkeep),
+        brake=None if brake is None else Brake(**brake).seen(whole=whole),
+        upkeep=Upkeep(**upkeep | ({} if whole else {"agents": 0})),
         due_at=snapshot.value("explain_due", path=path) if status.delayed else None,
         forecast=node.forecast,
         findings=Fleet(snapshot, read_odd).findings(
@@ -281,15 +333,48 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         )
         if looks
         else None,
-        failed=[FailedTasks(**row) for row in rows("explain_failed", MAX_FAILED)]
-        if looks and status.failed
-        else [],
+        failed=_failed(snapshot, path, own) if looks and status.failed else [],
         overdue=[
             OverdueAttempt(**row) for row in snapshot.rows("overdue", path=path, most=MAX_OVERDUE)
         ]
         if looks and status.done and status.working
         else [],
+        first_attempts=[
+            FirstAttempts(**row)
+            for row in snapshot.rows("first_attempts", path=path, most=MAX_CAMPAIGNS)
+        ]
+        if status.failures
+        else [],
+        past=None if past is None else Past(**past),
     )
+
+
+def _campaigns(snapshot: Queries, path: str, own: Sequence[Status]) -> list[CampaignFacts]:
+    """Return the campaigns with unfinished tasks, those first in which most wait."""
+    unfinished = [status for status in own if status.unfinished]
+    shown = sorted(unfinished, key=lambda status: (-status.waiting, status.path))[:MAX_CAMPAIGNS]
+    asked = [status.campaign_id for status in shown]
+    rows = snapshot.rows("explain_campaigns", path=path, chosen=asked)
+    settings = {row.pop("campaign_id"): row for row in map(dict, rows)}
+    counts = ("path", "state", "waiting", "delayed", "working")
+    return [
+        CampaignFacts(
+            **{name: getattr(status, name) for name in counts},
+            **settings[status.campaign_id],
+            campaigns=len(unfinished),
+        )
+        for status in shown
+        if status.campaign_id in settings
+    ]
+
+
+def _failed(snapshot: Queries, path: str, own: Sequence[Status]) -> list[FailedTasks]:
+    """Return the classes of error of the campaigns in which most tasks have failed."""
+    failed = [status for status in own if status.failed]
+    failed.sort(key=lambda status: (-status.failed, status.path))
+    asked = [status.campaign_id for status in failed[:MAX_NAMED]]
+    rows = snapshot.rows("explain_failed", path=path, chosen=asked, limit=MAX_FAILED)
+    return [FailedTasks(**row) for row in rows]
 
 
 def _others(snapshot: Queries, path: str, kinds: list[AgentKind]) -> list[OtherCampaign]:
@@ -312,4 +397,4 @@ def _others(snapshot: Queries, path: str, kinds: list[AgentKind]) -> list[OtherC
 
 def _silent(snapshot: Queries, path: str) -> list[AgentView]:
     agents = [AgentView(**row) for row in snapshot.rows("agents", path=path, limit=MAX_NAMED)]
-    return [one for one in agents if one.silent_s > one.lease_s / 2 and one.working]
+    return [agent for agent in agents if agent.silent_s > agent.lease_s / 2 and agent.working]

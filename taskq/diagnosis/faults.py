@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from taskq.diagnosis.blame import FailureVerdict
-from taskq.diagnosis.facts import MAX_OVERDUE, Facts
+from taskq.diagnosis.facts import MAX_OVERDUE, Facts, FailedTasks
 from taskq.diagnosis.fleet import Findings
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Reason, brief, some, verb
 from taskq.model.words import command, counted, duration, instant
-from taskq_agent.protocol import EXCHANGES_FAIL
+from taskq_agent.warning_words import EXCHANGES_FAIL
 
 _MOST_SHOWN: Final = 3
 _MOST_VERDICTS: Final = 2
@@ -36,34 +36,56 @@ def faults(facts: Facts) -> Iterator[Reason]:
 def odd_results(facts: Facts) -> Iterator[Reason]:
     """Name the hosts whose results cannot be right."""
     findings = facts.findings
-    banned = {one.name for one in findings.hosts if one.ban} if findings else set()
-    for one in findings.odd[:_MOST_SHOWN] if findings else ():
-        what = "constant" if one.constant else "far from those of other hosts"
-        why = f"results of {one.campaign} are {what}"
-        ban = command("host", "ban", "--why", why, "--until", "1d", names=[one.host])
+    banned = {host.name for host in findings.hosts if host.ban} if findings else set()
+    for result in findings.odd[:_MOST_SHOWN] if findings else ():
+        what = "constant" if result.constant else "far from those of other hosts"
+        why = f"results of {result.campaign} are {what}"
+        ban = command("host", "ban", "--why", why, "--until", "1d", names=[result.host])
         yield Reason(
-            "constant-results" if one.constant else "odd-results",
-            f"Results of {one.campaign} on host {one.host} are {what}: {one.evidence}. Repair or "
-            "ban the host; then withdraw these results by a retry.",
-            lost=one.results,
-            commands=[*([] if one.host in banned else [ban]), one.remedy],
-            figures={"campaign": one.campaign, "host": one.host, "results": one.results},
+            "constant-results" if result.constant else "odd-results",
+            f"Results of {result.campaign} on host {result.host} are {what}: {result.evidence}. "
+            "Repair or ban the host; then withdraw these results by a retry.",
+            lost=result.results,
+            commands=[*([] if result.host in banned else [ban]), result.remedy],
+            figures={"campaign": result.campaign, "host": result.host, "results": result.results},
         )
 
 
 def fault_clauses(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
-    """Return whose fault each class of failures is, as clauses of a sentence."""
-    return "; ".join(_clause(facts, one) for one in verdicts)
+    """Return whose fault each class of failures is, as clauses of a sentence.
+
+    The last one names failed tasks without such a verdict.
+    """
+    unclear = without_verdict(facts, verdicts)
+    names = [
+        it.key if it.campaign == facts.status.path else f"{it.key} of {it.campaign}"
+        for it in unclear
+    ]
+    named = [f"look at {some(names)}"] if names else []
+    return "; ".join([*(_clause(facts, verdict) for verdict in verdicts), *named])
 
 
-def _clause(facts: Facts, one: FailureVerdict) -> str:
-    name = one.error_class or "(none)"
-    if one.campaign != facts.status.path:
-        name += f" in {one.campaign}"
-    if one.message:
-        name += f" ({brief(one.message)})"
-    has_reason = bool(one.places) and one.places[0] in failing_places(facts)  # with the evidence
-    return f"{name}: {one.fault}: {some(one.places) if has_reason else one.why}"
+def without_verdict(facts: Facts, verdicts: Sequence[FailureVerdict]) -> list[FailedTasks]:
+    """Return failed tasks of which too few are like them to say whose fault it is."""
+    clear = {(verdict.campaign, verdict.error_class) for verdict in verdicts}
+    found = [it for it in facts.failed if (it.campaign, it.error_class) not in clear]
+    return [it for it in found if it.error_class not in {"", _POISON}][:_MOST_SHOWN]
+
+
+def histories(tasks: Sequence[FailedTasks]) -> list[str]:
+    """Return the commands that show what has become of them."""
+    return [command("history", names=[it.campaign, it.key]) for it in tasks]
+
+
+def _clause(facts: Facts, verdict: FailureVerdict) -> str:
+    name = verdict.error_class or "(none)"
+    if verdict.campaign != facts.status.path:
+        name += f" in {verdict.campaign}"
+    if verdict.message:
+        name += f" ({brief(verdict.message)})"
+    # The place has a reason of its own, with the evidence.
+    has_reason = bool(verdict.places) and verdict.places[0] in failing_places(facts)
+    return f"{name}: {verdict.fault}: {some(verdict.places) if has_reason else verdict.why}"
 
 
 def verdicts_on_failed(facts: Facts) -> list[FailureVerdict]:
@@ -75,25 +97,26 @@ def verdicts_on_failed(facts: Facts) -> list[FailureVerdict]:
     """
     found = [] if facts.findings is None else facts.findings.failures
     if facts.failed:
-        by_class = {(one.campaign, one.error_class): one for one in found}
-        last = [by_class.get((one.campaign, one.error_class)) for one in facts.failed]
-        return [one for one in last if one is not None and one.side != "unclear"][:_MOST_VERDICTS]
-    clear = [one for one in found if one.side != "unclear"]
-    clear.sort(key=lambda one: one.side in {"node", "site"})
-    return [one for one in clear if one.remedy][:_MOST_VERDICTS] or clear[:1]
+        by_class = {(verdict.campaign, verdict.error_class): verdict for verdict in found}
+        last = [by_class.get((failed.campaign, failed.error_class)) for failed in facts.failed]
+        clear = [verdict for verdict in last if verdict is not None and verdict.side != "unclear"]
+        return clear[:_MOST_VERDICTS]
+    clear = [verdict for verdict in found if verdict.side != "unclear"]
+    clear.sort(key=lambda verdict: verdict.side in {"node", "site"})
+    return [verdict for verdict in clear if verdict.remedy][:_MOST_VERDICTS] or clear[:1]
 
 
 def repairs(verdicts: Sequence[FailureVerdict]) -> list[str]:
     """Return the commands that list or change what to repair, and those that follow a repair."""
-    lists = [one.proposal for one in verdicts if one.remedy or one.side == "chance"]
-    return [one for one in [*lists, *(one.remedy for one in verdicts)] if one]
+    lists = [verdict.proposal for verdict in verdicts if verdict.remedy or verdict.side == "chance"]
+    return [listing for listing in [*lists, *(verdict.remedy for verdict in verdicts)] if listing]
 
 
 def ended_in(facts: Facts) -> str:
     """Return the classes in which most failed tasks ended, such as ` (exit-1: 3, Boom: 1)`."""
     by_class: Counter[str] = Counter()
-    for one in facts.failed:
-        by_class[one.error_class or "(none)"] += one.tasks
+    for failed in facts.failed:
+        by_class[failed.error_class or "(none)"] += failed.tasks
     read = sum(by_class.values())
     of = f" of {read:,} that were looked at" if read < facts.status.failed else ""
     parts = [f"{name}: {tasks:,}" for name, tasks in by_class.most_common(_MOST_SHOWN)]
@@ -105,47 +128,61 @@ def _failed(facts: Facts) -> Iterator[Reason]:
     path, failed = facts.status.path, facts.status.failed
     verdicts = verdicts_on_failed(facts)
     if not failed:
-        paused = {one.path for one in facts.closed if one.paused_why is not None}  # they say why
-        verdicts = [one for one in verdicts if one.remedy and one.campaign not in paused]
+        # Campaigns that paused themselves say why.
+        paused = {campaign.path for campaign in facts.closed if campaign.paused_why is not None}
+        verdicts = [
+            verdict for verdict in verdicts if verdict.remedy and verdict.campaign not in paused
+        ]
     if not failed and not verdicts:
         return
     text = f"{counted(failed, 'task')} failed for good{ended_in(facts)}"
     if not failed:
         text = "Attempts fail, though no task has failed for good"
-    text += f"; {fault_clauses(facts, verdicts)}." if verdicts else "."
-    if any(one.remedy for one in verdicts):
+    clauses = fault_clauses(facts, verdicts)
+    text += f"; {clauses}." if clauses else "."
+    unclear = without_verdict(facts, verdicts)
+    if any(verdict.remedy for verdict in verdicts):
         text += " They fail again until that is repaired; retry them after that."
     after = [
-        command("retry", "--error-class", one.error_class, names=[one.campaign])
-        for one in verdicts
-        if failed and one.side in {"node", "site", "chance"} and one.error_class
+        command("retry", "--error-class", verdict.error_class, names=[verdict.campaign])
+        for verdict in verdicts
+        if failed and verdict.side in {"node", "site", "chance"} and verdict.error_class
     ]
     yield Reason(
-        "failed" if failed else "failing",
+        "failed" if failed else "failing-class",
         text,
         tasks=failed,
-        lost=failed or sum(one.attempts for one in verdicts),
-        commands=[command("failures", path), *repairs(verdicts), *after],
-        figures={one.error_class: one.side for one in verdicts},
+        lost=failed or sum(verdict.attempts for verdict in verdicts),
+        commands=[
+            command("failures", path),
+            *histories(unclear),
+            *repairs(verdicts),
+            *after,
+            *(
+                command("retry", "--error-class", it.error_class, names=[it.campaign])
+                for it in unclear
+            ),
+        ],
+        figures={verdict.error_class: verdict.side for verdict in verdicts},
     )
 
 
 def _poisonous(facts: Facts) -> Iterator[Reason]:
     """Name tasks that were given up since their agents were lost, again and again."""
-    for one in [it for it in facts.failed if it.error_class == _POISON][:_MOST_SHOWN]:
+    for poisoned in [it for it in facts.failed if it.error_class == _POISON][:_MOST_SHOWN]:
         yield Reason(
             "poison",
-            f"{counted(one.tasks, 'task')} of {one.campaign} (such as {one.key}) "
-            f"{verb(one.tasks, 'was', 'were')} given up: each time the agent was lost, so "
-            f"{verb(one.tasks, 'it', 'they')} may kill agents or their hosts. Try "
-            f"{verb(one.tasks, 'it', 'one')} apart before a retry.",
-            tasks=one.tasks,
-            lost=one.tasks,
+            f"{counted(poisoned.tasks, 'task')} of {poisoned.campaign} (such as {poisoned.key}) "
+            f"{verb(poisoned.tasks, 'was', 'were')} given up: each time the agent was lost, so "
+            f"{verb(poisoned.tasks, 'it', 'they')} may kill agents or their hosts. Try "
+            f"{verb(poisoned.tasks, 'it', 'one')} apart before a retry.",
+            tasks=poisoned.tasks,
+            lost=poisoned.tasks,
             commands=[
-                command("history", names=[one.campaign, one.key]),
-                command("retry", "--error-class", _POISON, names=[one.campaign]),
+                command("history", names=[poisoned.campaign, poisoned.key]),
+                command("retry", "--error-class", _POISON, names=[poisoned.campaign]),
             ],
-            figures={"campaign": one.campaign, "key": one.key},
+            figures={"campaign": poisoned.campaign, "key": poisoned.key},
         )
 
 
@@ -154,13 +191,14 @@ def _overdue(facts: Facts) -> Iterator[Reason]:
     path = facts.status.path
     cut = [kind for kind in facts.agents if EXCHANGES_FAIL in kind.warnings]  # a reason of its own
     unbegun = {host for kind in cut for host in kind.some_hosts}
-    found = [one for one in facts.overdue if one.host not in unbegun]
+    found = [task for task in facts.overdue if task.host not in unbegun]
     if not found:
         return
     names = [
-        f"{one.key}{'' if one.campaign == path else f' of {one.campaign}'} on "
-        f"{one.host or 'an unnamed host'} since {instant(one.claimed_at)} ({duration(one.run_s)})"
-        for one in found
+        f"{task.key}{'' if task.campaign == path else f' of {task.campaign}'} on "
+        f"{task.host or 'an unnamed host'} since {instant(task.claimed_at)} "
+        f"({duration(task.run_s)})"
+        for task in found
     ]
     first, number = found[0], len(found)
     enough = f"{math.ceil(first.limit_s)}s"
@@ -186,49 +224,52 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
     path = facts.status.path
     sites, hosts = _failing_sites(findings), _failing_hosts(facts, findings)
     known_banned = {kind.banned[1] for kind in facts.agents if kind.banned}
-    for one in [*sites[:_MOST_SHOWN], *hosts[:_MOST_SHOWN]]:
-        if one.ban is None:
-            slowed = "; until then its agents make one attempt at a time" if one.slowed else ""
+    for place in [*sites[:_MOST_SHOWN], *hosts[:_MOST_SHOWN]]:
+        if place.ban is None:
+            slowed = "; until then its agents make one attempt at a time" if place.slowed else ""
             yield Reason(
-                f"failing-{one.kind}",
-                f"{one.kind.capitalize()} {one.name}: {one.verdict}; most often: {one.cause}. "
-                f"Repair that, or ban the {one.kind} until then{slowed}.",
-                lost=one.bad,
-                commands=[command("failures", path), *([one.proposal] if one.proposal else [])],
-                figures=_figures(one),
+                f"failing-{place.kind}",
+                f"{place.kind.capitalize()} {place.name}: {place.verdict}; most often: "
+                f"{place.cause}. Repair that, or ban the {place.kind} until then{slowed}.",
+                lost=place.bad,
+                commands=[command("failures", path), *([place.proposal] if place.proposal else [])],
+                figures=_figures(place),
             )
-        elif one.name not in known_banned:
+        elif place.name not in known_banned:
             yield Reason(
-                f"banned-{one.kind}",
-                f"{one.kind.capitalize()} {one.ban}: {one.ban.why}. Lift the ban after the repair.",
-                commands=[command(one.kind, "unban", names=[one.name])],
-                figures=_figures(one),
+                f"banned-{place.kind}",
+                f"{place.kind.capitalize()} {place.ban}: {place.ban.why}. "
+                "Lift the ban after the repair.",
+                commands=[command(place.kind, "unban", names=[place.name])],
+                figures=_figures(place),
             )
     if len(hosts) > _MOST_SHOWN:
         more = hosts[_MOST_SHOWN:]
         yield Reason(
             "failing-host",
             f"{counted(len(more), 'other host')} also {verb(len(more), 'fails', 'fail')} clearly "
-            f"more than elsewhere: {some([one.name for one in more])}.",
-            lost=sum(one.bad for one in more),
+            f"more than elsewhere: {some([place.name for place in more])}.",
+            lost=sum(place.bad for place in more),
             commands=[command("host", "list", path)],
         )
 
 
 def _failing_sites(findings: Findings) -> list[Place]:
-    return [one for one in findings.sites if one.is_failing]
+    return [site for site in findings.sites if site.is_failing]
 
 
 def _failing_hosts(facts: Facts, findings: Findings) -> list[Place]:
     """Return the failing hosts that no other reason names: at no failing site, refusing nothing."""
-    theirs = {one.name for one in _failing_sites(findings)}
+    theirs = {site.name for site in _failing_sites(findings)}
     refusing = {
-        (host, (one.path, one.error_class)) for one in facts.refusals for host in one.some_hosts
+        (host, (refusal.path, refusal.error_class))
+        for refusal in facts.refusals
+        for host in refusal.some_hosts
     }
     return [
-        one
-        for one in findings.hosts
-        if one.is_failing and one.site not in theirs and (one.name, one.worst) not in refusing
+        host
+        for host in findings.hosts
+        if host.is_failing and host.site not in theirs and (host.name, host.worst) not in refusing
     ]
 
 
@@ -238,33 +279,33 @@ def failing_places(facts: Facts) -> set[str]:
         return set()
     sites = _failing_sites(facts.findings)[:_MOST_SHOWN]
     hosts = _failing_hosts(facts, facts.findings)[:_MOST_SHOWN]
-    return {one.name for one in [*sites, *hosts]}
+    return {place.name for place in [*sites, *hosts]}
 
 
 def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
     """Say which sites are slow, and which hosts at others."""
     path = facts.status.path
-    sites = [one for one in findings.sites if one.is_slow and one.ban is None]
-    theirs = {one.name for one in sites}
-    hosts = [one for one in findings.hosts if one.is_slow and one.ban is None]
-    hosts = [one for one in hosts if one.site not in theirs and not one.is_failing]
-    for one in [one for one in sites if not one.is_failing][:_MOST_SHOWN]:
-        text = f"Site {one.name}: {one.verdict}"
-        text += f"; {one.loss}" if one.loss else ""
+    sites = [site for site in findings.sites if site.is_slow and site.ban is None]
+    theirs = {site.name for site in sites}
+    hosts = [host for host in findings.hosts if host.is_slow and host.ban is None]
+    hosts = [host for host in hosts if host.site not in theirs and not host.is_failing]
+    for site in [site for site in sites if not site.is_failing][:_MOST_SHOWN]:
+        text = f"Site {site.name}: {site.verdict}"
+        text += f"; {site.loss}" if site.loss else ""
         yield Reason(
             "slow-site",
             f"{text}. Look at its hosts first.",
-            lost=_lost([one]),
+            lost=_lost([site]),
             commands=[command("host", "list", path), command("site", "list", path)],
-            figures=_figures(one),
+            figures=_figures(site),
         )
     if hosts:
-        times = max(one.slow.times for one in hosts if one.slow)
+        times = max(host.slow.times for host in hosts if host.slow)
         number = len(hosts)
         yield Reason(
             "slow-host",
             f"Tasks take {'up to ' if number > 1 else ''}{times:.1f} times as long as elsewhere on "
-            f"{counted(number, 'host')} ({some([one.name for one in hosts])}); "
+            f"{counted(number, 'host')} ({some([host.name for host in hosts])}); "
             f"{verb(number, 'it is', 'they are')} at no slow site.",
             lost=_lost(hosts),
             commands=[command("host", "list", path)],
@@ -275,21 +316,23 @@ def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
 def usual_run_s(facts: Facts) -> float | None:
     """Return the typical run time of successful attempts, a geometric mean; None if unknown."""
     hosts = [] if facts.findings is None else facts.findings.hosts
-    ran = [(one.attempts - one.bad, one.run_s) for one in hosts if one.run_s]
+    ran = [(host.attempts - host.bad, host.run_s) for host in hosts if host.run_s]
     number = sum(done for done, _ in ran)
     return math.exp(sum(done * math.log(run_s) for done, run_s in ran) / number) if number else None
 
 
 def _lost(places: Sequence[Place]) -> int:
     """Return how many more attempts slow places could have made as fast ones."""
-    return round(sum((one.attempts - one.bad) * (one.slow.times - 1) for one in places if one.slow))
+    return round(
+        sum((place.attempts - place.bad) * (place.slow.times - 1) for place in places if place.slow)
+    )
 
 
-def _figures(one: Place) -> dict[str, object]:
+def _figures(place: Place) -> dict[str, object]:
     return {
-        one.kind: one.name,
-        "attempts": one.attempts,
-        "bad": one.bad,
-        "times": one.slow.times if one.slow else None,
-        "work": one.work,
+        place.kind: place.name,
+        "attempts": place.attempts,
+        "bad": place.bad,
+        "times": place.slow.times if place.slow else None,
+        "work": place.work,
     }

@@ -135,12 +135,12 @@ class Fleet:
         rows = self._database.rows("failing_tasks", path=path, most=MOST)
         fates = [TaskFates(**row) for row in rows]
         verdicts = blame(sample.groups, fates, limit, bans, sample.size)
-        for number, one in enumerate(verdicts[:MOST_MESSAGES]):
-            if one.says_all:
+        for number, verdict in enumerate(verdicts[:MOST_MESSAGES]):
+            if verdict.says_all:
                 continue
-            host = one.places[0] if one.side == "node" else None
-            message = self._message(one.campaign, host, one.error_class)
-            verdicts[number] = replace(one, message=message)
+            host = verdict.places[0] if verdict.side == "node" else None
+            message = self._message(verdict.campaign, host, verdict.error_class)
+            verdicts[number] = replace(verdict, message=message)
         return verdicts
 
     def _compared(
@@ -154,14 +154,14 @@ class Fleet:
         lost: Iterable[LostHost] = (),
     ) -> list[Place]:
         places = compare_places(kind, present, sample.groups, bans, sample.size, lost=lost)
-        wrong = {one.host: f"{one.evidence} ({one.campaign})" for one in odd}
-        places = [replace(one, wrong=wrong.get(one.name, "")) for one in places]
-        for number, one in enumerate(places[:MOST_MESSAGES]):
-            if one.is_failing and one.worst is not None:
-                campaign, error_class = one.worst
-                host = one.name if kind == "host" else _worst_host(sample, one)
+        wrong = {result.host: f"{result.evidence} ({result.campaign})" for result in odd}
+        places = [replace(place, wrong=wrong.get(place.name, "")) for place in places]
+        for number, place in enumerate(places[:MOST_MESSAGES]):
+            if place.is_failing and place.worst is not None:
+                campaign, error_class = place.worst
+                host = place.name if kind == "host" else _worst_host(sample, place)
                 message = self._message(campaign, host, error_class)
-                places[number] = replace(one, message=message)
+                places[number] = replace(place, message=message)
         return places
 
     def _message(self, campaign: str, host: str | None, error_class: str) -> str:
@@ -182,7 +182,7 @@ class Fleet:
 def _worst_host(sample: Sample, site: Place) -> str:
     """Return the host of a site with most attempts of its worst class."""
     found = Counter[str]()
-    for one in sample.groups:
-        if one.site == site.name and (one.campaign, one.error_class) == site.worst:
-            found[one.host] += one.attempts
+    for group in sample.groups:
+        if group.site == site.name and (group.campaign, group.error_class) == site.worst:
+            found[group.host] += group.attempts
     return found.most_common(1)[0][0]

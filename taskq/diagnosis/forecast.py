@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from taskq.diagnosis import clauses
+from taskq.diagnosis.reasons import verb
 from taskq.model.words import counted, duration
 
 #: Tasks that must have ended for a measured rate; with fewer, the run times of attempts tell more.
@@ -86,7 +88,7 @@ class Forecast:
     pace: None if it is unknown. ending: tasks that will end if all goes on as it does, delayed ones
     included. span: until the last of them ends, except delayed ones that are due later; None if it
     is unknown or nothing runs. late: delayed tasks of campaigns whose last one is due after that,
-    at `due_at`, in due_s seconds. paused: tasks that wait in campaigns that are not open. never:
+    at `due_at`, in due_s seconds. paused: tasks that wait in campaigns that are not open. blocked:
     tasks that no agent can claim, by reason. seeding: whether tasks are being added: no end is
     known.
     """
@@ -98,7 +100,7 @@ class Forecast:
     due_at: datetime | None = None
     due_s: float | None = None
     paused: int = 0
-    never: Mapping[str, int] | None = None
+    blocked: Mapping[str, int] | None = None
     seeding: bool = False
 
     @property
@@ -118,10 +120,10 @@ class Forecast:
     @property
     def lasting(self) -> int:
         """Tasks that do not end unless somebody changes something."""
-        return self.paused + sum((self.never or {}).values())
+        return self.paused + sum((self.blocked or {}).values())
 
     def text(self) -> str:
-        """Return it in words, such as `430 tasks in 7 min; 75 never: nobody offers gpu`.
+        """Return it in words, such as `43 tasks in 7 min; 75 wait: no agent at work offers gpu`.
 
         Empty if nothing is known and nothing is in the way.
         """
@@ -132,10 +134,12 @@ class Forecast:
         if self.span is not None and soon > 0:
             whole = not (self.lasting or self.late)
             parts.append(f"{self.span}" if whole else f"{counted(soon, 'task')} in {self.span}")
-        never = sorted((self.never or {}).items(), key=lambda one: (-one[1], one[0]))
-        parts += [f"{number:,} never: {why}" for why, number in never[:_NAMED]]
-        if rest := sum(number for _, number in never[_NAMED:]):
-            parts.append(f"{rest:,} never for other reasons")
+        blocked = sorted((self.blocked or {}).items(), key=lambda reason: (-reason[1], reason[0]))
+        parts += [
+            f"{number:,} {verb(number, 'waits', 'wait')}: {why}" for why, number in blocked[:_NAMED]
+        ]
+        if rest := sum(number for _, number in blocked[_NAMED:]):
+            parts.append(f"{rest:,} {verb(rest, 'waits', 'wait')} for other reasons")
         if self.paused:
             parts.append(f"{self.paused:,} paused")
         if self.late and self.due_at is not None:
@@ -147,7 +151,7 @@ class Forecast:
         if self.seeding:
             return "seeding"
         if self.eta_s is None:
-            return "never" if self.never and not self.ending else ""
+            return "waits" if self.blocked and not self.ending else ""
         return duration(self.eta_s) + ("+" if self.lasting else "")
 
     def record(self) -> dict[str, object]:
@@ -163,7 +167,7 @@ class Forecast:
             "ending": self.ending,
             "delayed_until": self.due_at if self.late else None,
             "paused": self.paused,
-            "never": dict(self.never or {}),
+            "blocked": dict(self.blocked or {}),
             "seeding": self.seeding,
         }
 
@@ -190,7 +194,7 @@ class Standstill:
     def why(self) -> str:
         """Why no agent can claim; empty if one can."""
         if not self.has_handler:
-            return "no handler"
+            return clauses.no_handler("them")
         if not self.served:
-            return "no agent serves them"
-        return f"nobody offers {' '.join(self.lacking)}" if self.lacking else ""
+            return clauses.unserved("them")
+        return clauses.not_offered(self.lacking) if self.lacking else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from taskq.model.run_times import ran_s
 from taskq.model.views import Attempt, TaskView
 from taskq.model.words import beginning, duration, given_up, phases, progress
 
@@ -38,9 +39,9 @@ def history(task: TaskView, attempts: Iterable[Attempt]) -> list[Event]:
     """
     events: list[Event] = []
     before: Attempt | None = None
-    for one in attempts:
-        events += _of_attempt(one, before)
-        before = one
+    for attempt in attempts:
+        events += _of_attempt(attempt, before)
+        before = attempt
     if task.status == "working" and task.claimed_at is not None:
         where = "leased ahead in Redis" if task.host is None else "it runs"
         far = progress(task.progress, task.progress_note)
@@ -63,14 +64,14 @@ def _again(claimed_at: datetime, before: Attempt | None) -> str:
     return f"tried again after {duration((claimed_at - before.ended_at).total_seconds())}"
 
 
-def _of_attempt(one: Attempt, before: Attempt | None) -> Iterator[Event]:
-    place = (one.attempt, one.agent, one.host, one.site)
-    took_s = max((one.ended_at - one.claimed_at).total_seconds(), 0.0)
-    why = beginning(": ".join(filter(None, (one.error_class, one.error))), _SHOWN_CHARS)
-    yield Event(one.claimed_at, "claimed", *place, _again(one.claimed_at, before))
-    used = {name: it for name, it in (one.phases or {}).items() if name in _USED}
+def _of_attempt(attempt: Attempt, before: Attempt | None) -> Iterator[Event]:
+    place = (attempt.attempt, attempt.agent, attempt.host, attempt.site)
+    took_s = ran_s(attempt.phases, attempt.claimed_at, attempt.ended_at)
+    why = beginning(": ".join(filter(None, (attempt.error_class, attempt.error))), _SHOWN_CHARS)
+    yield Event(attempt.claimed_at, "claimed", *place, _again(attempt.claimed_at, before))
+    used = {name: it for name, it in (attempt.phases or {}).items() if name in _USED}
     detail = ", ".join(filter(None, (f"after {duration(took_s)}", why, phases(used))))
-    yield Event(one.ended_at, one.outcome, *place, detail)
+    yield Event(attempt.ended_at, attempt.outcome, *place, detail)
 
 
 def _now(task: TaskView, detail: str, at: datetime | None = None) -> Event:

@@ -23,6 +23,9 @@ Times = Mapping[str, RunTimeSums]
 
 _ROUNDS: Final = 3
 
+#: The least factor of slowness that is reported: machines differ by less.
+NOTABLE: Final = 1.5
+
 
 class Judgement:
     """Places compared with the others that do not stand out themselves.
@@ -46,12 +49,12 @@ class Judgement:
         some_runs = [
             name
             for name, found in self.times.items()
-            if any(one.number >= LEAST_RUNS for one in found.values())
+            if any(runs.number >= LEAST_RUNS for runs in found.values())
         ]
         self._measure()
         for _ in range(_ROUNDS):
-            found = {one for one in some_bad if is_failing(self.comparison(one))}
-            slow = {one for one in some_runs if is_slow(self.slowness(one))}
+            found = {name for name in some_bad if is_failing(self.comparison(name))}
+            slow = {name for name in some_runs if is_slow(self.slowness(name))}
             if (found, slow) == (self.failing, self.slow):
                 break
             self.failing, self.slow = found, slow
@@ -93,21 +96,17 @@ class Judgement:
         self._all_ends = {campaign: (part, whole) for campaign, (part, whole) in counts.items()}
         self._all_times: dict[str, RunTimeSums] = defaultdict(RunTimeSums)
         for name, times in self.times.items():
-            for campaign, one in times.items() if name not in self.slow else ():
-                self._all_times[campaign] += one
+            for campaign, runs in times.items() if name not in self.slow else ():
+                self._all_times[campaign] += runs
 
 
 def _evidence(groups: Iterable[AttemptGroup]) -> list[AttemptGroup]:
     """Return the attempts that count. All that an agent held when it was lost count as one."""
     return [
-        replace(one, attempts=1) if one.outcome == "lost" else one
-        for one in groups
-        if not one.outdated
+        replace(group, attempts=1) if group.outcome == "lost" else group
+        for group in groups
+        if not group.outdated
     ]
-
-
-#: The least factor of slowness that is reported: machines differ by less.
-NOTABLE: Final = 1.5
 
 
 def is_failing(found: Comparison | None) -> bool:
@@ -127,9 +126,9 @@ def failing_elsewhere_too(groups: Sequence[AttemptGroup]) -> list[AttemptGroup]:
     different reasons.
     """
     bad: Counter[tuple[str | None, str]] = Counter()
-    for one in groups:
-        if one.outcome in BAD and not one.outdated:
-            bad[one.error_class, one.host] += one.attempts
+    for group in groups:
+        if group.outcome in BAD and not group.outdated:
+            bad[group.error_class, group.host] += group.attempts
     classes: Counter[str | None] = Counter()
     for (error_class, _), attempts in bad.items():
         classes[error_class] += attempts
@@ -138,9 +137,11 @@ def failing_elsewhere_too(groups: Sequence[AttemptGroup]) -> list[AttemptGroup]:
     worst = classes.most_common(1)[0][0]
     host = max((it for it in bad if it[0] == worst), key=bad.__getitem__)[1]
     return [
-        replace(one, outcome="done") if one.outcome in BAD and one.error_class != worst else one
-        for one in groups
-        if one.host != host
+        replace(group, outcome="done")
+        if group.outcome in BAD and group.error_class != worst
+        else group
+        for group in groups
+        if group.host != host
     ]
 
 
@@ -152,21 +153,21 @@ def slow_elsewhere_too(
 
     def excess(host: str) -> float:
         found = judgement.slowness(name, hosts[host])
-        runs = sum(one.attempts for one in hosts[host] if one.outcome == "done")
+        runs = sum(group.attempts for group in hosts[host] if group.outcome == "done")
         return runs * math.log(found.times) if found else 0.0
 
     slowest = max(sorted(hosts), key=excess, default=None)
-    return [one for one in groups if one.host != slowest]
+    return [group for group in groups if group.host != slowest]
 
 
 def failing_hosts_apart(groups: Iterable[AttemptGroup], failing: set[str]) -> dict[str, list[str]]:
     """Return by site its failing hosts, if they are few, or its other hosts clearly do better."""
     sites: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
-    for one in groups:
-        if one.outcome in TELLING:
-            bad, whole = sites[one.site].get(one.host, (0, 0))
-            bad += one.attempts * (one.outcome in BAD)
-            sites[one.site][one.host] = bad, whole + one.attempts
+    for group in groups:
+        if group.outcome in TELLING:
+            bad, whole = sites[group.site].get(group.host, (0, 0))
+            bad += group.attempts * (group.outcome in BAD)
+            sites[group.site][group.host] = bad, whole + group.attempts
     found = {}
     for site, hosts in sites.items():
         bad_hosts, rest = sorted(hosts.keys() & failing), hosts.keys() - failing
@@ -186,17 +187,20 @@ def _share(hosts: Mapping[str, tuple[int, int]], names: Iterable[str]) -> float:
 def ends(groups: Iterable[AttemptGroup]) -> Ends:
     """Return by campaign how many attempts were bad, and how many were bad or done."""
     found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for one in groups:
-        if one.outcome in TELLING:
-            bad, whole = found[one.campaign]
-            found[one.campaign] = bad + one.attempts * (one.outcome in BAD), whole + one.attempts
+    for group in groups:
+        if group.outcome in TELLING:
+            bad, whole = found[group.campaign]
+            found[group.campaign] = (
+                bad + group.attempts * (group.outcome in BAD),
+                whole + group.attempts,
+            )
     return dict(found)
 
 
 def run_times(groups: Iterable[AttemptGroup]) -> Times:
     """Return by campaign how long successful attempts ran."""
     found: dict[str, RunTimeSums] = defaultdict(RunTimeSums)
-    for one in groups:
-        if one.outcome == "done":
-            found[one.campaign] += one.times
+    for group in groups:
+        if group.outcome == "done":
+            found[group.campaign] += group.times
     return dict(found)

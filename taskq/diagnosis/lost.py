@@ -10,38 +10,8 @@ from typing import Final
 from taskq.diagnosis.facts import Facts, SiteToken
 from taskq.diagnosis.places import LostHost
 from taskq.diagnosis.reasons import Reason, brief, some, them, verb
+from taskq.diagnosis.tables.agents import WARNINGS, WITH_CAUSE
 from taskq.model.words import command, counted, instant
-from taskq_agent.protocol import (
-    CLOCK_OFF,
-    DISK_FULL,
-    EXCHANGES_FAIL,
-    SPOOL_UNUSABLE,
-    TRANSFERS_FAIL,
-)
-
-#: What agents warn of, and what to do.
-WARNINGS: Final = {
-    SPOOL_UNUSABLE: (
-        "the spool cannot be written, so reports are in memory only and end with the agent",
-        "make room in the folder of --spool, or start the agent with another",
-    ),
-    DISK_FULL: (
-        "the scratch disk is nearly full",
-        "make room there, or start the agent with another --scratch",
-    ),
-    CLOCK_OFF: (
-        "the clock is off by more than a minute",
-        "set it, such as by NTP",
-    ),
-    EXCHANGES_FAIL: (
-        "heartbeats come through and exchanges do not, so tasks that are claimed there never begin",
-        "look at its log and its way to the gateway: a proxy may cut long answers",
-    ),
-    TRANSFERS_FAIL: (
-        "inputs or large results are not transferred, and their slots try again",
-        "look at an agent's log, and at the disk of the gateway's store: it may be full",
-    ),
-}
 
 _MOST_REASONS: Final = 8
 _MOST_SITES: Final = 5
@@ -56,45 +26,47 @@ def lost(facts: Facts) -> Iterator[Reason]:
     Without any agent another reason says who left, and which tokens have ended.
     """
     causes: dict[tuple[str, ...], list[LostHost]] = defaultdict(list)
-    for one in facts.lost:
-        why = one.why or "" if one.cause in {"refused", "left"} else ""
-        cause = (one.cause, *one.subject, why)
-        causes[cause].append(one)
+    for lost_host in facts.lost:
+        why = lost_host.why or "" if lost_host.cause in {"refused", "left"} else ""
+        cause = (lost_host.cause, *lost_host.subject, why)
+        causes[cause].append(lost_host)
     if not facts.agents:
         causes = {key: some for key, some in causes.items() if key[0] in {"ban", "refused"}}
-    most = sorted(causes.values(), key=lambda hosts: -sum(one.slots for one in hosts))
+    most = sorted(causes.values(), key=lambda hosts: -sum(host.slots for host in hosts))
     for hosts in most[:_MOST_REASONS]:
         yield _gone(facts, hosts)
 
 
 def _gone(facts: Facts, hosts: Sequence[LostHost]) -> Reason:
     """Return the reason for hosts that are gone for one cause."""
-    one, path, slots = hosts[0], facts.status.path, sum(host.slots for host in hosts)
+    first, path, slots = hosts[0], facts.status.path, sum(host.slots for host in hosts)
     what, since = _names(hosts), instant(min(host.at for host in hosts))
     several = len(hosts) > 1
     commands = [
         command("host", "list", path),
         command("agent", "list", path, "--left"),
     ]
-    if one.cause == "ban":
-        kind, name = one.subject
-        text = f"{kind} {name} is banned ({brief(one.why)}), which keeps {what} away since {since}"
+    if first.cause == "ban":
+        kind, name = first.subject
+        text = (
+            f"{kind} {name} is banned ({brief(first.why)}), which keeps {what} away since {since}"
+        )
         commands = [command(kind, "unban", names=[name])]
-    elif one.cause == "token":
-        (name,) = one.subject
-        text = f"the token {name} {one.why}: agents that present it are refused, at {what} since "
+    elif first.cause == "token":
+        (name,) = first.subject
+        text = f"the token {name} {first.why}: agents that present it are refused, at {what} since "
         text += since
         paths = next((it.paths for it in facts.tokens if it.name == name), [path])
-        commands = [token_renewal(name, paths[0], revoked=one.why == "was revoked")]
-    elif one.cause == "refused":
-        text = f"agents at {what} are refused since {since}: {brief(one.why)}"
+        commands = [token_renewal(name, paths[0], revoked=first.why == "was revoked")]
+    elif first.cause == "refused":
+        text = f"agents at {what} are refused since {since}: {brief(first.why)}"
         commands = [command("token", "list")]
-    elif one.cause == "lost":
+    elif first.cause == "lost":
         text = f"no heartbeat came from {what} since {since}, so {'their' if several else 'its'} "
         text += f"lease{'s were' if several else ' was'} lost: look whether agent, host and "
         text += "network are well there"
     else:
-        text = f"the agents of {what} left at {since}: {brief(one.why) or 'without a reason'}"
+        text = f"the agents of {what} left at {since}: {brief(first.why) or 'without a reason'}"
     if slots:
         of_all = counted(facts.lost[0].all_slots + facts.slots, "slot")
         text = f"{slots:,} of {of_all} of today {verb(slots, 'is', 'are')} gone: {text}"
@@ -106,7 +78,7 @@ def _gone(facts: Facts, hosts: Sequence[LostHost]) -> Reason:
         figures={
             "slots": slots,
             "hosts": len(hosts),
-            "cause": " ".join([one.cause, *one.subject]),
+            "cause": " ".join([first.cause, *first.subject]),
             # Names tell troubles apart: another site or ten times as many slots make a new one.
             "sites": " ".join(sorted({host.site for host in hosts})[:_MOST_SITES]),
             "size": f"{10 ** (len(str(slots)) - 1)}+",
@@ -117,8 +89,8 @@ def _gone(facts: Facts, hosts: Sequence[LostHost]) -> Reason:
 def _names(hosts: Sequence[LostHost]) -> str:
     """Return the hosts, such as `site aare (hosts n1, n2)`, some sites with some hosts each."""
     sites: dict[str, list[str]] = defaultdict(list)
-    for one in hosts:
-        sites[one.site].append(one.host)
+    for host in hosts:
+        sites[host.site].append(host.host)
     parts = []
     for site, names in [*sites.items()][:_MOST_SITES]:
         shown = f"{verb(len(names), 'host', 'hosts')} {some(sorted(names), most=_MOST_HOSTS)}"
@@ -143,10 +115,12 @@ def warned(facts: Facts) -> Iterator[Reason]:
             continue
         hosts = sorted({host for kind in kinds for host in kind.some_hosts})
         more = sum(kind.hosts for kind in kinds) if len(kinds) == 1 else None
+        cause = next(filter(None, (kind.cause for kind in kinds)), "")
+        said = f" ({brief(cause)})" if cause and word in WITH_CAUSE else ""
         yield Reason(
             f"warning-{word}",
             f"{counted(number, 'agent')} on {verb(len(hosts), 'host', 'hosts')} "
-            f"{some(hosts, more, most=_MOST_HOSTS)} {verb(number, 'warns', 'warn')}: {text}. "
+            f"{some(hosts, more, most=_MOST_HOSTS)} {verb(number, 'warns', 'warn')}: {text}{said}. "
             f"To mend it, {remedy}.",
             lost=number,
             commands=[command("host", "show", names=[hosts[0]])] if hosts else [],
@@ -156,23 +130,23 @@ def warned(facts: Facts) -> Iterator[Reason]:
 
 def never_came(facts: Facts) -> Iterator[Reason]:
     """Say with which valid tokens no agent has ever come."""
-    refused = {one.subject[0] for one in facts.lost if one.cause == "token"}
+    refused = {lost_host.subject[0] for lost_host in facts.lost if lost_host.cause == "token"}
     found: list[SiteToken] = [
-        one
-        for one in facts.tokens
-        if one.never
-        and one.state == "valid"
-        and one.name not in refused
-        and one.created_at > facts.upkeep.now - _REMEMBERED
+        token
+        for token in facts.tokens
+        if token.never
+        and token.state == "valid"
+        and token.name not in refused
+        and token.created_at > facts.upkeep.now - _REMEMBERED
     ]
     if not found:
         return
-    names = some([one.name for one in found], most=_MOST_SITES)
-    number = len(found)
+    names = some([token.name for token in found], most=_MOST_SITES)
+    number, since = len(found), instant(min(token.created_at for token in found))
     yield Reason(
         "never-came",
         f"{verb(number, 'The token', 'The tokens')} {names} {verb(number, 'was', 'were')} never "
-        f"used since {instant(min(one.created_at for one in found))}, though tasks wait for slots: "
+        f"used since {since}, though tasks wait for slots: "
         f"no agent has come with {them(number)}. Start agents at "
         f"{verb(number, 'its site', 'their sites')}.",
         lost=number,

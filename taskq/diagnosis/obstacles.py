@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from taskq.db.owners import Owner
-from taskq.diagnosis.facts import AgentKind, CampaignFacts, Facts
+from taskq.diagnosis import clauses
+from taskq.diagnosis.facts import MAX_NAMED, AgentKind, CampaignFacts, ClosedCampaign, Facts
 from taskq.diagnosis.lost import token_renewal
 from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb, waits
 from taskq.model.requirements import missing
 from taskq.model.seed import is_within
 from taskq.model.words import command, counted, duration, instant
-from taskq_agent.text import in_bytes
+from taskq_agent.units import in_bytes
 
 _MOST_SHOWN: Final = 3
 
@@ -55,79 +55,97 @@ class Blocked:
 
     def _where(self) -> str:
         """Return where the tasks wait; empty if it is the explained campaign."""
-        paths = [one.path for one in self.campaigns]
+        paths = [campaign.path for campaign in self.campaigns]
         if paths == [self.facts.status.path]:
             return ""
         if len(paths) == 1:
             return f" in {paths[0]}"
-        return f" in {len(paths):,} campaigns ({some(paths)})"
+        known, unfinished = len(self.facts.campaigns), self.facts.campaigns[0].campaigns
+        which = f"; of {unfinished:,}, the {known:,} in which most wait were looked at"
+        return f" in {len(paths):,} campaigns ({some(paths)}{which if known < unfinished else ''})"
 
 
 def obstacles(facts: Facts) -> tuple[list[Reason], list[CampaignFacts]]:
     """Return why tasks cannot be claimed, and the campaigns where they can."""
     blocked: dict[Obstacle, list[CampaignFacts]] = {}
     served: list[CampaignFacts] = []
-    for one in facts.campaigns:
-        if not one.waiting and not (one.delayed and one.state != "open"):
+    for campaign in facts.campaigns:
+        if not campaign.waiting and campaign.state == "open":
             continue
-        obstacle = _obstacle(facts, one)
+        obstacle = _obstacle(facts, campaign)
         if obstacle is None:
-            served.append(one)
+            served.append(campaign)
         else:
-            blocked.setdefault(obstacle, []).append(one)
+            blocked.setdefault(obstacle, []).append(campaign)
     reasons = []
     for (kind, detail), campaigns in blocked.items():
         alike = Blocked(facts, detail, campaigns)
         reasons.append(_REASONS[kind](alike))
         if kind == "no-agents":
             reasons += _tokens(facts, alike.tasks)
+    reasons += closed(facts, (detail[0] for kind, detail in blocked if kind == "closed"))
     return reasons, served
 
 
-def suiting(facts: Facts, one: CampaignFacts) -> list[AgentKind]:
+def closed(facts: Facts, reported: Iterable[str]) -> Iterator[Reason]:
+    """Name further campaigns that are not open, though no task waits for that.
+
+    reported: those for which tasks wait. Not those whose tasks have all ended.
+    """
+    known = set(reported)
+    idle = [
+        campaign
+        for campaign in facts.closed
+        if not campaign.has_ended and campaign.path not in known
+    ]
+    top = [campaign for campaign in idle if _closing(facts, campaign.path) is campaign]
+    for campaign in top[:MAX_NAMED]:
+        yield _closed(Blocked(facts, (campaign.path,), []))
+
+
+def _closing(facts: Facts, path: str) -> ClosedCampaign | None:
+    """Return the topmost campaign that is not open, which closes all below it."""
+    return next((it for it in facts.closed if is_within(path, it.path)), None)
+
+
+def suiting(facts: Facts, campaign: CampaignFacts) -> list[AgentKind]:
     """Return the agents at work that could claim in a campaign, given time and a slot."""
     return [
         kind
         for kind in facts.agents
-        if kind.serves(one.path)
+        if kind.serves(campaign.path)
         and not (kind.silent or kind.draining)
-        and not missing(one.requires, kind.offers)
+        and not missing(campaign.requires, kind.offers)
     ]
 
 
-def _obstacle(facts: Facts, one: CampaignFacts) -> Obstacle | None:
-    # The topmost campaign that is not open closes this one.
-    closed = next((it for it in facts.closed if is_within(one.path, it.path)), None)
-    serving = [kind for kind in facts.agents if kind.serves(one.path)]
+def _obstacle(facts: Facts, campaign: CampaignFacts) -> Obstacle | None:
+    closing = _closing(facts, campaign.path)
+    serving = [kind for kind in facts.agents if kind.serves(campaign.path)]
     heard = [kind for kind in serving if not kind.silent]
     at_work = [kind for kind in heard if not kind.draining]
-    able = suiting(facts, one)
-    is_held = any(it.owner == one.owner and _is_held(it) for it in facts.owners)
-    refusing = sum(it.agents for it in facts.refusals if it.path == one.path)
+    able = suiting(facts, campaign)
+    is_held = any(it.owner == campaign.owner and it.is_held for it in facts.owners)
+    refusing = sum(it.agents for it in facts.refusals if it.path == campaign.path)
     found: Sequence[tuple[object, Obstacle]] = (
-        (closed, ("closed", (closed.path,) if closed else ())),
-        (not one.has_handler, ("no-handler", ())),
+        (closing, ("closed", (closing.path,) if closing else ())),
+        (not campaign.has_handler, ("no-handler", ())),
         (
-            one.max_running is not None and one.working >= one.max_running,
-            ("max-running", (one.path,)),
+            campaign.max_running is not None and campaign.working >= campaign.max_running,
+            ("max-running", (campaign.path,)),
         ),
-        (is_held, ("quota", (one.owner or "",))),
+        (is_held, ("quota", (campaign.owner or "",))),
         (not serving, ("no-agents", ())),
         (not heard, ("silent", ())),
         (not at_work, ("leaving", ())),
-        (not able, ("tags", _nobody_offers(one.requires, at_work))),
+        (not able, ("tags", _nobody_offers(campaign.requires, at_work))),
         (
-            set(one.full_sites).issuperset(site for kind in able for site in kind.sites),
-            ("max-running-per-site", (one.path,)),
+            set(campaign.full_sites).issuperset(site for kind in able for site in kind.sites),
+            ("max-running-per-site", (campaign.path,)),
         ),
-        (sum(kind.agents for kind in able) <= refusing, ("refused", (one.path,))),
+        (sum(kind.agents for kind in able) <= refusing, ("refused", (campaign.path,))),
     )
     return next((obstacle for holds, obstacle in found if holds), None)
-
-
-def _is_held(owner: Owner) -> bool:
-    """Return whether no tasks of an owner are handed out now."""
-    return owner.is_full or (owner.max_running is not None and owner.working >= owner.max_running)
 
 
 def _nobody_offers(requires: Sequence[str], agents: Sequence[AgentKind]) -> tuple[str, ...]:
@@ -146,85 +164,95 @@ def _start(path: str, requires: Sequence[str]) -> str:
 
 def _closed(blocked: Blocked) -> Reason:
     (path,) = blocked.detail
-    one = next(one for one in blocked.facts.closed if one.path == path)
+    campaign = next(campaign for campaign in blocked.facts.closed if campaign.path == path)
     own = blocked.facts.status.path
-    above = " (a campaign above)" if path != own and is_within(own, path) else ""
+    why = clauses.closed(path, campaign.status, campaign.paused_why, own)
     commands = [command("campaign", "resume", path)]
-    if one.paused_why is not None:
-        how = f"paused itself: {brief(one.paused_why)}. Resume it when that is repaired"
+    if campaign.paused_why is not None:
+        why += ". Resume it when that is repaired"
         commands.insert(0, command("failures", path))
-    elif one.status == "cancelled":
-        how = "was cancelled by an operator"
+    elif campaign.status == "cancelled":
         commands.append(command("retry", path, "--status", "cancelled"))
-    else:
-        how = "was paused by an operator"
-    figures = {"closed": path, "by": "itself" if one.paused_why else "operator"}
-    return blocked.reason(one.status, f"{path}{above} {how}", commands, figures)
+    inside = [it.path for it in blocked.facts.closed if it.path != path and is_within(own, it.path)]
+    commands += [command("campaign", "resume", it) for it in inside if is_within(it, path)]
+    figures = {"closed": path, "by_itself": campaign.paused_why is not None}
+    if blocked.tasks:
+        return blocked.reason(campaign.status, why, commands, figures)
+    return Reason(campaign.status, f"{why}.", commands=commands, figures=figures)
 
 
 def _no_handler(blocked: Blocked) -> Reason:
     it = verb(len(blocked.campaigns), "it has", "they have")
     return blocked.reason(
         "no-handler",
-        f"{it} no handler, so no agent can run {them(blocked.tasks)}",
+        f"{it} {clauses.no_handler(them(blocked.tasks))}",
         [f"{command('campaign', 'change', blocked.path)} -- PROGRAM ARGUMENT..."],
     )
 
 
 def _max_running(blocked: Blocked) -> Reason:
-    (one,) = blocked.campaigns
+    (campaign,) = blocked.campaigns
     return blocked.reason(
         "max-running",
-        f"{one.working:,} {verb(one.working, 'works', 'work')}, and max_running allows "
-        f"{one.max_running:,}",
-        [command("campaign", "change", one.path, "--max-running", "none")],
-        {"working": one.working, "max_running": one.max_running},
+        f"{campaign.working:,} {verb(campaign.working, 'works', 'work')}, and max_running allows "
+        f"{campaign.max_running:,}",
+        [command("campaign", "change", campaign.path, "--max-running", "none")],
+        {"working": campaign.working, "max_running": campaign.max_running},
     )
 
 
 def _max_running_per_site(blocked: Blocked) -> Reason:
-    (one,) = blocked.campaigns
+    (campaign,) = blocked.campaigns
     return blocked.reason(
         "max-running-per-site",
-        f"max_running_per_site allows {one.max_running_per_site:,}, and each site whose agents "
-        "could claim more has reached that "
-        f"({some([site or 'without a name' for site in one.full_sites])})",
-        [command("campaign", "change", one.path, "--max-running-per-site", "none")],
-        {"max_running_per_site": one.max_running_per_site, "sites": len(one.full_sites)},
+        f"max_running_per_site allows {campaign.max_running_per_site:,}, and each site whose "
+        "agents could claim more has reached that "
+        f"({some([site or 'without a name' for site in campaign.full_sites])})",
+        [command("campaign", "change", campaign.path, "--max-running-per-site", "none")],
+        {"max_running_per_site": campaign.max_running_per_site, "sites": len(campaign.full_sites)},
     )
 
 
 def _quota(blocked: Blocked) -> Reason:
-    (owner,) = (one for one in blocked.facts.owners if one.owner == blocked.detail[0])
+    (owner,) = (owner for owner in blocked.facts.owners if owner.owner == blocked.detail[0])
     if owner.is_full:
         code, option = "quota-bytes", "--bytes"
-        why = f"{in_bytes(owner.bytes)} of {owner.owner} are stored, and the quota allows "
+        stored = f"{in_bytes(owner.bytes)} of {owner.owner} are stored"
+        why = f"{stored}{_more(owner.bytes, owner.max_bytes)}, and the quota allows "
         why += f"{in_bytes(owner.max_bytes or 0)}: no tasks are handed out until less is stored"
         figures = {"bytes": owner.bytes, "max_bytes": owner.max_bytes}
     else:
         code, option = "quota-running", "--running"
         number = owner.working
-        why = f"{counted(number, 'task')} of {owner.owner} {verb(number, 'works', 'work')} in all "
-        why += f"campaigns, and the quota allows {owner.max_running:,}"
+        works = f"{counted(number, 'task')} of {owner.owner} {verb(number, 'works', 'work')}"
+        where = _more(number, owner.max_running) or " in all campaigns"
+        why = f"{works}{where}, and the quota allows {owner.max_running:,}"
         figures = {"working": number, "max_running": owner.max_running}
     change = command("owner", "quota", option, "none", names=[owner.owner])
     commands = [change, command("owner", "list")]
     return blocked.reason(code, why, commands, figures | {"owner": owner.owner})
 
 
+def _more(seen: int, quota: int | None) -> str:
+    """Return a remark if more than what is seen uses up a quota."""
+    return " here, others elsewhere" if seen < (quota or 0) else ""
+
+
 def _no_agents(blocked: Blocked) -> Reason:
     facts, path = blocked.facts, blocked.path
-    text = f"no agent serves {path if len(blocked.campaigns) == 1 else 'them'}"
+    text = clauses.unserved(path if len(blocked.campaigns) == 1 else "them")
     elsewhere = facts.upkeep.agents
     if elsewhere:
         at_work = f"{counted(elsewhere, 'agent')} at work {verb(elsewhere, 'serves', 'serve')}"
         text += f"; the {at_work} other campaigns only"
-    requires = list(dict.fromkeys(tag for one in blocked.campaigns for tag in one.requires))
+    requires = list(
+        dict.fromkeys(tag for campaign in blocked.campaigns for tag in campaign.requires)
+    )
     commands = [_start(path, requires)]
     if requires:
         text += f"; it needs {verb(len(requires), 'the tag', 'the tags')} {' '.join(requires)}"
     if facts.left:
-        why = Counter(brief(one.reason) or "without a reason" for one in facts.left)
+        why = Counter(brief(session.reason) or "without a reason" for session in facts.left)
         reasons = (
             f"{reason} ({times:,})" if len(why) > 1 else reason
             for reason, times in why.most_common(_MOST_SHOWN)
@@ -239,20 +267,20 @@ def _no_agents(blocked: Blocked) -> Reason:
 def _tokens(facts: Facts, tasks: int) -> Iterator[Reason]:
     """Say which tokens of agents have ended; they block unless another one is valid."""
     # The latest of each name, which comes first.
-    latest = {one.name: one for one in reversed(facts.tokens)}
-    valid = any(one.state == "valid" for one in latest.values())
-    ended = [one for one in latest.values() if one.state != "valid"]
-    for one in ended[:_MOST_SHOWN]:
-        at = f" at {instant(one.ended_at)}" if one.ended_at else ""
+    latest = {token.name: token for token in reversed(facts.tokens)}
+    valid = any(token.state == "valid" for token in latest.values())
+    ended = [token for token in latest.values() if token.state != "valid"]
+    for token in ended[:_MOST_SHOWN]:
+        at = f" at {instant(token.ended_at)}" if token.ended_at else ""
         yield Reason(
             "token",
-            f"The token {one.name} for agents of {some(one.paths)} "
-            f"{'is' if one.state == 'used up' else 'was' if one.state == 'revoked' else 'has'} "
-            f"{one.state}{at}: agents that present it are refused.",
+            f"The token {token.name} for agents of {some(token.paths)} "
+            f"{'is' if token.state == 'used up' else 'was' if token.state == 'revoked' else 'has'} "
+            f"{token.state}{at}: agents that present it are refused.",
             tasks=tasks,
             blocks=not valid,
-            commands=[token_renewal(one.name, one.paths[0], revoked=one.state == "revoked")],
-            figures={"token": one.name, "state": one.state, "ended_at": one.ended_at},
+            commands=[token_renewal(token.name, token.paths[0], revoked=token.state == "revoked")],
+            figures={"token": token.name, "state": token.state, "ended_at": token.ended_at},
         )
 
 
@@ -297,7 +325,7 @@ def _tags(blocked: Blocked) -> Reason:
     offered: Counter[str] = Counter()
     for kind in blocked.facts.agents:
         at_work = not (kind.silent or kind.draining)
-        if at_work and any(kind.serves(one.path) for one in campaigns):
+        if at_work and any(kind.serves(campaign.path) for campaign in campaigns):
             offered[" ".join(kind.offers) or "nothing"] += kind.agents
     there = ", ".join(
         f"{tags} ({n:,})" if len(offered) > 1 else tags
@@ -305,14 +333,13 @@ def _tags(blocked: Blocked) -> Reason:
     )
     too_old = any(tag.startswith("protocol") for tag in lacking)
     hint = ". Checkpoints and output files need agents of this release" if too_old else ""
-    together = " together" if len(lacking) > 1 else ""
     agents = sum(offered.values())
     commands = [_start(blocked.path, lacking)]
     if len(campaigns) == 1 and not too_old:
         commands.append(command("campaign", "change", blocked.path, "--require", ""))
     return blocked.reason(
         "tags",
-        f"no agent at work offers {' '.join(lacking)}{together}; "
+        f"{clauses.not_offered(lacking)}; "
         f"{counted(agents, 'agent')} {verb(agents, 'offers', 'offer')} {brief(there)}{hint}",
         commands,
         {"missing": list(lacking), "agents": agents},
@@ -322,18 +349,19 @@ def _tags(blocked: Blocked) -> Reason:
 def _refused(blocked: Blocked) -> Reason:
     (path,) = blocked.detail
     facts = blocked.facts
-    (one,) = (it for it in facts.refusals if it.path == path)
-    left_s = max((one.until - facts.upkeep.now).total_seconds(), 0.0)
+    (refusal,) = (it for it in facts.refusals if it.path == path)
+    left_s = max((refusal.until - facts.upkeep.now).total_seconds(), 0.0)
     pause, resume = command("campaign", "pause", path), command("campaign", "resume", path)
     return blocked.reason(
         "refused",
-        f"{verb(one.agents, 'the only agent', 'all agents')} that could claim "
-        f"{them(blocked.tasks)} {verb(one.agents, 'skips', 'skip')} the campaign for now, since it "
-        f"cannot run on {counted(one.hosts, 'host')} ({some(one.some_hosts, one.hosts)}): "
-        f"{failure(one.error_class, one.error)}. The last one tries again within "
+        f"{verb(refusal.agents, 'the only agent', 'all agents')} that could claim "
+        f"{them(blocked.tasks)} {verb(refusal.agents, 'skips', 'skip')} the campaign for now, "
+        f"since it cannot run on {counted(refusal.hosts, 'host')} "
+        f"({some(refusal.some_hosts, refusal.hosts)}): "
+        f"{failure(refusal.error_class, refusal.error)}. The last one tries again within "
         f"{duration(left_s)}; pausing and resuming the campaign makes all try at once",
         [command("failures", path), f"{pause}; {resume}"],
-        {"agents": one.agents, "hosts": one.hosts, "until": one.until},
+        {"agents": refusal.agents, "hosts": refusal.hosts, "until": refusal.until},
     )
 
 

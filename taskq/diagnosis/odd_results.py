@@ -116,7 +116,7 @@ def kept_odd_results(clock: Callable[[], float] = time.monotonic) -> OddReader:
     def read(database: Queries, path: str) -> list[OddResults]:
         now = clock()
         if path not in kept or now >= kept[path][0] + FRESH_S:
-            for old in [one for one, (at, _) in [*kept.items()] if now >= at + FRESH_S]:
+            for old in [old for old, (at, _) in [*kept.items()] if now >= at + FRESH_S]:
                 kept.pop(old, None)
             kept[path] = now, read_odd_results(database, path)
         return kept[path][1]
@@ -127,41 +127,45 @@ def kept_odd_results(clock: Callable[[], float] = time.monotonic) -> OddReader:
 def odd_results(groups: Sequence[HostResults]) -> list[OddResults]:
     """Return the hosts whose results cannot be right, most results first."""
     campaigns = defaultdict(list)
-    for one in groups:
-        campaigns[one.campaign].append(one)
+    for group in groups:
+        campaigns[group.campaign].append(group)
     found = [it for some in campaigns.values() if len(some) > 1 for it in _of_campaign(some)]
-    return sorted(found, key=lambda one: (-one.results, one.campaign, one.host))
+    return sorted(found, key=lambda result: (-result.results, result.campaign, result.host))
 
 
 def _of_campaign(hosts: Sequence[HostResults]) -> list[OddResults]:
     field = _field(hosts)
     results = sorted(
         (
-            _One(place, one.host, digest, math.nan if number is None else number)
-            for one in hosts
-            for place, digest, number in zip(one.places, one.digests, one.numbers, strict=True)
+            _One(place, host.host, digest, math.nan if number is None else number)
+            for host in hosts
+            for place, digest, number in zip(host.places, host.digests, host.numbers, strict=True)
         ),
         key=attrgetter("place"),
     )
     found = list(_constant(results, hosts, field))
     if field:
-        constant = {one.host for one in found}
-        rest = [one for one in results if one.host not in constant and not math.isnan(one.number)]
+        constant = {result.host for result in found}
+        rest = [
+            result
+            for result in results
+            if result.host not in constant and not math.isnan(result.number)
+        ]
         found.extend(_distant(rest, hosts[0].campaign, field))
-    odd = sum(one.results for one in found)
+    odd = sum(result.results for result in found)
     return [] if len(hosts) > 2 and odd > _MOST_ODD * len(results) else found  # noqa: PLR2004
 
 
 def _field(hosts: Sequence[HostResults]) -> str:
     """Return the field of the numbers, if all results have the same; else nothing."""
-    names = {name for one in hosts for name in one.fields}
+    names = {name for host in hosts for name in host.fields}
     name = names.pop() if len(names) == 1 else None
     return "" if name is None or _OF_HOSTS.search(name) else name
 
 
 def _stretches(results: Sequence[_One]) -> Iterator[_Stretch]:
     """Yield all stretches, in the order of claims."""
-    hosts = [one.host for one in results]
+    hosts = [result.host for result in results]
     first = 0
     while first < len(results):
         host = hosts[first]
@@ -180,36 +184,36 @@ def _constant(
     results: Sequence[_One], hosts: Sequence[HostResults], field: str
 ) -> Iterator[OddResults]:
     """Yield the hosts whose results are all equal, though few next to them are."""
-    same = {one.host: one for one in hosts if len(set(one.digests)) == 1}
-    same = {host: one for host, one in same.items() if len(one.places) >= _LEAST_CONSTANT}
+    same = {group.host: group for group in hosts if len(set(group.digests)) == 1}
+    same = {host: group for host, group in same.items() if len(group.places) >= _LEAST_CONSTANT}
     stretches: dict[str, list[dict[int, int]]] = defaultdict(list)
     for own, others in _stretches(results) if same else ():
         if own[0].host in same:
             stretches[own[0].host].append({it.place: it.digest for it in others})
-    for host, one in same.items():
+    for host, group in same.items():
         near = {place: digest for some in stretches[host] for place, digest in some.items()}
         if len(near) < _LEAST_CONSTANT or len(stretches[host]) < _LEAST_STRETCHES:
             continue
-        number = len(one.places)
+        number = len(group.places)
         most = Counter(near.values()).most_common(1)[0][1]
         chance = (most + 1) / (len(near) + 1)
         # Equal results of one stretch may have one cause; those of several, hardly.
         if chance ** (min(number, 3 * len(stretches[host])) - 1) > _CHANCE:
             continue
-        value = one.numbers[0]
+        value = group.numbers[0]
         text = f"have {field} {value:g}" if field and value is not None else "are one value"
         evidence = (
             f"all {number:,} results that were looked at {text}; of {len(near):,} results of "
             f"other hosts next to them, at most {most:,} are equal"
         )
-        yield OddResults(one.campaign, host, number, field, True, evidence)
+        yield OddResults(group.campaign, host, number, field, True, evidence)
 
 
 def _distant(results: Sequence[_One], campaign: str, field: str) -> Iterator[OddResults]:
     """Yield the hosts whose numbers lie far from those of their neighbours."""
     numbers: dict[str, list[float]] = defaultdict(list)
-    for one in results:
-        numbers[one.host].append(one.number)
+    for result in results:
+        numbers[result.host].append(result.number)
     if len(numbers) < _LEAST_HOSTS:
         return
     # By host, of each stretch: by how much the share of pairs in which its numbers exceed those
@@ -241,6 +245,6 @@ def _distant(results: Sequence[_One], campaign: str, field: str) -> Iterator[Odd
 
 
 def _compared(own: Sequence[_One], near: Sequence[_One]) -> tuple[float, float]:
-    pairs = [(one.number, it.number) for one in own for it in near]
+    pairs = [(ours.number, it.number) for ours in own for it in near]
     above = sum((mine > its) + (mine == its) / 2 for mine, its in pairs)
     return above / len(pairs) - 0.5, (len(own) + len(near) + 1) / (12 * len(pairs))

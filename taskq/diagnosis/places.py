@@ -218,19 +218,19 @@ def compare_places(
     for presence in present:
         there[presence.host if kind == "host" else presence.site].append(presence)
     size = size or size_of(sample, 0)
-    current = [one for one in sample if not one.outdated]
-    sample = [one for one in sample if not (one.outdated and one.outcome in BAD)]
+    current = [group for group in sample if not group.outdated]
+    sample = [group for group in sample if not (group.outdated and group.outcome in BAD)]
     done = by_place(sample, kind)
     apart: dict[str, list[str]] = {}
     if kind == "site":  # failing hosts that do not count against their site
         apart = failing_hosts_apart(current, Judgement(by_place(current, "host")).failing)
     judged = {
-        name: [one for one in groups if one.host not in apart.get(name, ())]
+        name: [group for group in groups if group.host not in apart.get(name, ())]
         for name, groups in done.items()
     }
     judgement = Judgement(judged)
     banned = {ban.name: ban for ban in bans if ban.kind == kind}
-    gone = {one.host: one for one in lost} if kind == "host" else {}
+    gone = {lost_place.host: lost_place for lost_place in lost} if kind == "host" else {}
     successes = _successes(sample)
     places = []
     for name in sorted({*there, *done, *banned, *gone} - {""}):
@@ -242,7 +242,7 @@ def compare_places(
             part = slow_elsewhere_too(judged[name], name, judgement)
             several_slow = judgement.slowness(name, part)
             slow = slow if is_slow(several_slow) else several_slow
-        one = Place(
+        place = Place(
             kind=kind,
             name=name,
             ban=banned.get(name),
@@ -257,29 +257,29 @@ def compare_places(
             **_presence(kind, there[name], done[name]),
             **_past(done[name]),
         )
-        places.append(one)
+        places.append(place)
     places.sort(
-        key=lambda one: (
-            one.ban is not None,
-            not one.is_failing,
-            not one.is_slow,
-            -one.slots,
-            -one.attempts,
+        key=lambda place: (
+            place.ban is not None,
+            not place.is_failing,
+            not place.is_slow,
+            -place.slots,
+            -place.attempts,
         )
     )
     return places
 
 
 def _successes(groups: Iterable[AttemptGroup]) -> int:
-    return sum(one.attempts for one in groups if one.outcome == "done")
+    return sum(group.attempts for group in groups if group.outcome == "done")
 
 
 def _worst(groups: Iterable[AttemptGroup]) -> tuple[str, str] | None:
     """Return the campaign and class with most bad attempts."""
     found: Counter[tuple[str, str]] = Counter()
-    for one in groups:
-        if one.outcome in BAD and one.error_class:
-            found[one.campaign, one.error_class] += one.attempts
+    for group in groups:
+        if group.outcome in BAD and group.error_class:
+            found[group.campaign, group.error_class] += group.attempts
     return max(sorted(found), key=found.__getitem__, default=None)
 
 
@@ -287,14 +287,16 @@ def _presence(
     kind: PlaceKind, there: Sequence[Presence], done: Sequence[AttemptGroup]
 ) -> dict[str, Any]:
     """Return the fields of a place about its agents now."""
-    sites = dict.fromkeys([one.site for one in there] + [one.site for one in done])
+    sites = dict.fromkeys([presence.site for presence in there] + [group.site for group in done])
     return {
-        what: sum(getattr(one, what) for one in there)
+        what: sum(getattr(presence, what) for presence in there)
         for what in ("agents", "slots", "slowed", "draining", "silent")
     } | {
         "site": ", ".join(filter(None, sites)) if kind == "host" else "",
-        "suspect": next((one.suspect for one in there if one.suspect), None),
-        "warnings": sorted({word for one in there for words in one.warnings for word in words}),
+        "suspect": next((presence.suspect for presence in there if presence.suspect), None),
+        "warnings": sorted(
+            {word for presence in there for words in presence.warnings for word in words}
+        ),
     }
 
 
@@ -316,16 +318,16 @@ def _use(groups: Iterable[AttemptGroup]) -> float | None:
     their first claim to their last end.
     """
     sessions = defaultdict(list)
-    for one in groups:
-        if one.within and one.first_at is not None:
-            sessions[one.session_id].append(one)
+    for group in groups:
+        if group.within and group.first_at is not None:
+            sessions[group.session_id].append(group)
     payload_s = presence_s = 0.0
     for parts in sessions.values():
         slots = parts[0].slots
-        if sum(one.attempts for one in parts) < 2 * slots:
+        if sum(part.attempts for part in parts) < 2 * slots:
             continue
-        first = min(one.first_at for one in parts if one.first_at)
-        last = max(one.last_at for one in parts if one.last_at)
-        payload_s += sum(one.payload_s or 0.0 for one in parts)
+        first = min(part.first_at for part in parts if part.first_at)
+        last = max(part.last_at for part in parts if part.last_at)
+        payload_s += sum(part.payload_s or 0.0 for part in parts)
         presence_s += slots * (last - first).total_seconds()
     return min(payload_s / presence_s, 1.0) if presence_s > 0 else None

@@ -11,15 +11,18 @@ from taskq.diagnosis.faults import (
     ended_in,
     fault_clauses,
     faults,
+    histories,
     odd_results,
     repairs,
     usual_run_s,
     verdicts_on_failed,
+    without_verdict,
 )
+from taskq.diagnosis.lately import failing, slower
 from taskq.diagnosis.lost import lost, warned
-from taskq.diagnosis.obstacles import obstacles
+from taskq.diagnosis.obstacles import closed, obstacles
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
-from taskq.diagnosis.speed import speed
+from taskq.diagnosis.speed import smaller_batches, speed
 from taskq.model.seed import FINAL
 from taskq.model.views import Brake
 from taskq.model.words import command, counted, duration, instant
@@ -35,9 +38,11 @@ def explain_campaign(facts: Facts) -> Explanation:
     make it faster.
     """
     status = facts.status
-    ahead = sum(one.ahead for one in facts.campaigns) if facts.upkeep.refilled else 0
+    ahead = sum(campaign.ahead for campaign in facts.campaigns) if facts.upkeep.refilled else 0
     reasons = [*_ended(facts)]
-    if not status.unfinished:
+    if not status.total:
+        reasons += closed(facts, ())
+    elif not status.unfinished:
         reasons += odd_results(facts)
     else:
         blocked, served = obstacles(facts)
@@ -45,11 +50,14 @@ def explain_campaign(facts: Facts) -> Explanation:
         reasons += upkeep(facts)
         reasons += _delayed(facts)
         reasons += _leased_ahead(facts, ahead)
+        reasons += failing(facts)
         reasons += faults(facts)
         reasons += lost(facts)
         reasons += warned(facts)
+        reasons += slower(facts, served)
         reasons += speed(facts, served)
-    reasons.sort(key=lambda one: (not one.blocks, -one.lost, -one.tasks))
+        reasons += smaller_batches(facts)
+    reasons.sort(key=lambda reason: (not reason.blocks, -reason.lost, -reason.tasks))
     return Explanation(
         path=status.path,
         key=None,
@@ -67,7 +75,7 @@ def _headline(facts: Facts, ahead: int, reasons: list[Reason]) -> str:
     if not status.total:
         return "nothing has been seeded"
     if not status.unfinished:
-        return f"finished: all {counted(status.total, 'task')} have ended"
+        return "finished"
     running = status.working - ahead
     parts = [f"{running:,} {verb(running, 'runs', 'run')}" if running > 0 else "nothing runs"]
     if 0 < facts.slots < running:
@@ -96,21 +104,27 @@ def _ended(facts: Facts) -> Iterator[Reason]:
             commands=[command("seed", path, "FILE"), command("tree", path)],
         )
     elif not status.unfinished:
-        text = f"{status.done:,} done, {status.failed:,} failed{ended_in(facts)}, "
+        number = status.total
+        text = f"{counted(number, 'task')} {verb(number, 'has', 'have')} ended: "
+        text += f"{status.done:,} done, {status.failed:,} failed{ended_in(facts)}, "
         text += f"{status.cancelled:,} cancelled."
         commands = []
         if status.failed:
             verdicts = verdicts_on_failed(facts)
-            text += f" {fault_clauses(facts, verdicts)}." if verdicts else ""
-            commands = [command("failures", path), *repairs(verdicts)]
-            if any(one.remedy for one in verdicts):
+            clauses = fault_clauses(facts, verdicts)
+            text += (
+                f" {clauses if verdicts else clauses[:1].upper() + clauses[1:]}." if clauses else ""
+            )
+            commands = [command("failures", path)]
+            commands += [*histories(without_verdict(facts, verdicts)), *repairs(verdicts)]
+            if any(verdict.remedy for verdict in verdicts):
                 text += " They fail again until that is repaired; retry them after that."
             else:
                 commands.append(command("retry", path))
         if status.cancelled:
             commands.append(command("retry", path, "--status", "cancelled"))
         figures = {name: getattr(status, name) for name in FINAL}
-        yield Reason("finished", text, status.total, False, commands=commands, figures=figures)
+        yield Reason("finished", text, number, False, commands=commands, figures=figures)
 
 
 def _delayed(facts: Facts) -> Iterator[Reason]:
@@ -121,7 +135,10 @@ def _delayed(facts: Facts) -> Iterator[Reason]:
     text = f"{counted(number, 'task')} failed and {verb(number, 'is', 'are')} delayed"
     left_s, usual_s = None, usual_run_s(facts)
     if facts.due_at is None:
-        longest = max((one.backoff_max_s for one in facts.campaigns if one.delayed), default=0.0)
+        longest = max(
+            (campaign.backoff_max_s for campaign in facts.campaigns if campaign.delayed),
+            default=0.0,
+        )
         text += f", each for at most {duration(longest)}"
     else:
         left_s = (facts.due_at - facts.upkeep.now).total_seconds()
@@ -133,7 +150,7 @@ def _delayed(facts: Facts) -> Iterator[Reason]:
     if is_long and usual_s is not None:
         text += f", a long backoff where a run usually takes {duration(usual_s)}"
     if is_long or blocks:  # while others run they lose nothing by a short wait
-        some_delayed = [one.path for one in facts.campaigns if one.delayed]
+        some_delayed = [campaign.path for campaign in facts.campaigns if campaign.delayed]
         theirs = some_delayed[0] if len(some_delayed) == 1 else path
         text += ". A retry runs them now; a shorter backoff applies to them too"
         commands.append(command("campaign", "change", theirs, "--backoff", "10s"))
@@ -151,14 +168,14 @@ def _leased_ahead(facts: Facts, ahead: int) -> Iterator[Reason]:
     """Say how many tasks are in the lists of the front."""
     if not ahead:
         return
-    with_some: list[CampaignFacts] = [one for one in facts.campaigns if one.ahead]
+    with_some: list[CampaignFacts] = [campaign for campaign in facts.campaigns if campaign.ahead]
     path = with_some[0].path if len(with_some) == 1 else facts.status.path
     pool_s = facts.upkeep.pool_s
     yield Reason(
         "leased-ahead",
         f"{counted(ahead, 'task')} {verb(ahead, 'is', 'are')} leased ahead in Redis, and counted "
-        "as working: only gateways and agents that were started with --redis hand them out. Tasks "
-        f"that no agent takes wait again after {duration(pool_s)}.",
+        "as working: only gateways that were started with --redis hand them out. Tasks that "
+        f"no agent takes wait again after {duration(pool_s)}.",
         tasks=ahead,
         blocks=facts.status.working == ahead,
         commands=[
@@ -202,20 +219,22 @@ def _keeper(facts: Facts) -> Iterator[Reason]:
 
 def _silent_gateways(facts: Facts) -> Iterator[Reason]:
     """Name the gateways that give no sign and have no successor of the same name."""
-    there = {one.name for one in facts.gateways if one.is_there}
-    gone = [one for one in facts.gateways if not one.is_there and one.name not in there]
+    there = {gateway.name for gateway in facts.gateways if gateway.is_there}
+    gone = [
+        gateway for gateway in facts.gateways if not gateway.is_there and gateway.name not in there
+    ]
     if not gone:
         return
-    number, silent_s = len(gone), min(one.silent_s for one in gone)
+    number, silent_s = len(gone), min(gateway.silent_s for gateway in gone)
     yield Reason(
         "silent-gateway",
         f"{number:,} of {counted(len(there) + number, 'gateway')} "
-        f"({some([one.name for one in gone])}) {verb(number, 'has', 'have')} given no sign for "
-        f"{duration(silent_s)}: killed, or frozen. Agents that know no other gateway lose their "
-        f"leases. Look at {verb(number, 'its machine', 'their machines')}, and restart "
+        f"({some([gateway.name for gateway in gone])}) {verb(number, 'has', 'have')} given no "
+        f"sign for {duration(silent_s)}: killed, or frozen. Agents that know no other gateway lose "
+        f"their leases. Look at {verb(number, 'its machine', 'their machines')}, and restart "
         f"{verb(number, 'it', 'them')}. A gateway that ends in order is forgotten at once, any "
         "other after an hour.",
-        lost=sum(one.sessions for one in gone) or number,
+        lost=sum(gateway.sessions for gateway in gone) or number,
         commands=[command("gateway")],
         figures={"gateways": number, "silent_s": silent_s},
     )
@@ -223,33 +242,34 @@ def _silent_gateways(facts: Facts) -> Iterator[Reason]:
 
 def _old_gateways(facts: Facts) -> Iterator[Reason]:
     """Say which gateways have another release than the newest one at work."""
-    there = [one for one in facts.gateways if one.is_there]
-    newest = max((one.release for one in there), key=_numbers, default="")
-    old = [one for one in there if one.release != newest]
+    there = [gateway for gateway in facts.gateways if gateway.is_there]
+    newest = max((gateway.release for gateway in there), key=_numbers, default="")
+    old = [gateway for gateway in there if gateway.release != newest]
     if not old:
         return
-    releases = sorted({one.release for one in old}, key=_numbers)
+    releases = sorted({gateway.release for gateway in old}, key=_numbers)
     number = len(old)
     yield Reason(
         "old-gateway",
-        f"{number:,} of {counted(len(there), 'gateway')} ({some([one.name for one in old])}) "
-        f"{verb(number, 'runs', 'run')} release {', '.join(releases)}, others {newest}: agents "
-        f"there may lack newer features. Restart {verb(number, 'it', 'them')} with {newest}.",
+        f"{number:,} of {counted(len(there), 'gateway')} "
+        f"({some([gateway.name for gateway in old])}) {verb(number, 'runs', 'run')} release "
+        f"{', '.join(releases)}, others {newest}: agents there may lack newer features. "
+        f"Restart {verb(number, 'it', 'them')} with {newest}.",
         commands=[command("gateway")],
         figures={"gateways": number, "release": newest},
     )
 
 
 def _numbers(release: str) -> list[int]:
-    return [int(one) for one in re.findall(r"\d{1,9}", release)]
+    return [int(digits) for digits in re.findall(r"\d{1,9}", release)]
 
 
 def _brake(facts: Facts, brake: Brake) -> Reason:
     until = f"until {instant(brake.until)}" if brake.until else "until one sends a heartbeat"
     return Reason(
         "brake",
-        f"{brake.silent:,} of {counted(brake.open, 'agent')} "
-        f"{verb(brake.silent, 'is', 'are')} silent since {instant(brake.since)}. So many at once "
+        f"{brake.extent} {verb(brake.silent or 0, 'is', 'are')} silent since "
+        f"{instant(brake.since)}. So many at once "
         f"mean an outage of the network or the servers: their tasks are held {until}.",
         tasks=facts.status.working,
         blocks=not facts.status.waiting,
@@ -262,11 +282,11 @@ def _silent_holders(facts: Facts) -> Iterator[Reason]:
     """Say until when silent agents keep their tasks."""
     if not facts.silent or not facts.status.working:
         return
-    held = sum(one.working for one in facts.silent)
+    held = sum(agent.working for agent in facts.silent)
     agents = len(facts.silent)
-    until = max(one.expires_at for one in facts.silent)
-    longest = max(one.silent_s for one in facts.silent)
-    places = some(dict.fromkeys(one.host or "an unnamed host" for one in facts.silent))
+    until = max(agent.expires_at for agent in facts.silent)
+    longest = max(agent.silent_s for agent in facts.silent)
+    places = some(dict.fromkeys(agent.host or "an unnamed host" for agent in facts.silent))
     yield Reason(
         "held-by-silent",
         f"{counted(held, 'task')} {verb(held, 'is', 'are')} held by {counted(agents, 'agent')} "

@@ -80,8 +80,8 @@ class Sample:
 def by_place(groups: Iterable[AttemptGroup], kind: PlaceKind) -> dict[str, list[AttemptGroup]]:
     """Return the attempts by the name of their host or site; a `defaultdict`."""
     found: dict[str, list[AttemptGroup]] = defaultdict(list)
-    for one in groups:
-        found[one.host if kind == "host" else one.site].append(one)
+    for group in groups:
+        found[group.host if kind == "host" else group.site].append(group)
     return found
 
 
@@ -92,10 +92,10 @@ def ended_attempts(status: Status) -> int:
 
 def size_of(groups: Iterable[AttemptGroup], ended: int) -> SampleSize:
     """Return the size of a sample; ended: how many attempts succeeded, failed or were lost."""
-    telling = [one for one in groups if one.outcome in TELLING]
-    attempts = sum(one.attempts for one in telling)
+    telling = [group for group in groups if group.outcome in TELLING]
+    attempts = sum(group.attempts for group in telling)
     # No counter has the refused ones: add those in the sample.
-    refused = sum(one.attempts for one in telling if one.outcome == "refused")
+    refused = sum(group.attempts for group in telling if group.outcome == "refused")
     return SampleSize(attempts, max(attempts, ended + refused))
 
 

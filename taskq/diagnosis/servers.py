@@ -8,7 +8,7 @@ from typing import Final
 
 from taskq.db.access import Queries
 from taskq.model.words import counted, duration, rate
-from taskq_agent.text import in_bytes
+from taskq_agent.units import in_bytes
 
 #: Seconds without a sign after which a gateway counts as silent; it gives one every ten.
 SILENT_S: Final = 30.0
@@ -80,13 +80,13 @@ class Servers:
 
     def line(self) -> str:
         """Return the servers in one line, for views of other things."""
-        there = [one for one in self.gateways if one.is_there]
+        there = [gateway for gateway in self.gateways if gateway.is_there]
         parts = [counted(len(there), "gateway")] if self.gateways else []
         if there:
-            parts.append(f"{rate(sum(one.per_s for one in there))} exchanges")
+            parts.append(f"{rate(sum(gateway.per_s for gateway in there))} exchanges")
         if silent := len(self.gateways) - len(there):
             parts.append(f"{silent:,} SILENT")
-        if any(one.front is False for one in there):
+        if any(gateway.front is False for gateway in there):
             parts.append("FRONT AVOIDED")
         if (found := self.database) is not None:
             parts.append(in_bytes(found.size))

@@ -29,7 +29,11 @@ def speed(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
     """Yield why not all tasks run in campaigns where agents can claim."""
     if not served:
         return
-    able = [kind for kind in facts.agents if any(kind in suiting(facts, one) for one in served)]
+    able = [
+        kind
+        for kind in facts.agents
+        if any(kind in suiting(facts, campaign) for campaign in served)
+    ]
     first = _slots(facts, served, able)
     yield first
     if first.code != "free-slots":
@@ -44,17 +48,17 @@ def speed(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
 def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKind]) -> Reason:
     """Say which tasks hold the slots of the agents that could claim."""
     path = facts.status.path
-    waiting = sum(one.waiting for one in served)
+    waiting = sum(campaign.waiting for campaign in served)
     # Most slots of slowed agents stay free, as another reason says.
     able = [kind for kind in able if not kind.slowed] or able
     agents, slots = sum(kind.agents for kind in able), sum(kind.slots for kind in able)
     if len(served) == 1:  # those that refuse one of several may claim in the others
-        refusing = [one for one in facts.refusals if one.path == served[0].path]
-        agents -= sum(one.agents for one in refusing)
-        slots -= sum(one.slots for one in refusing)
-    running = sum(one.working - one.ahead for one in facts.campaigns)
+        refusing = [refusal for refusal in facts.refusals if refusal.path == served[0].path]
+        agents -= sum(refusal.agents for refusal in refusing)
+        slots -= sum(refusal.slots for refusal in refusing)
+    running = sum(campaign.working - campaign.ahead for campaign in facts.campaigns)
     # Each row has the sums of its scope.
-    scopes = {(one.campaigns, one.all_working, one.all_weights) for one in facts.others}
+    scopes = {(other.campaigns, other.all_working, other.all_weights) for other in facts.others}
     elsewhere = sum(working for _, working, _ in scopes)
     figures = {"agents": agents, "slots": slots, "running": running, "elsewhere": elsewhere}
     more = command("agent", "run", "--campaign", path)
@@ -74,9 +78,9 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
             commands=[more],
             figures=figures,
         )
-    weight = sum(one.weight for one in served)
+    weight = sum(campaign.weight for campaign in served)
     share = weight / (weight + sum(weights for _, _, weights in scopes))
-    most = max(facts.others, key=lambda one: one.working)
+    most = max(facts.others, key=lambda other: other.working)
     number = sum(campaigns for campaigns, _, _ in scopes)
     by_weight = f"by weight {share:.0%} are for {path} (weight {weight:g})"
     if facts.upkeep.by_owner:
@@ -100,23 +104,24 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
 
 def _starved(served: Sequence[CampaignFacts]) -> Iterator[Reason]:
     """Say which campaigns get next to nothing, since others have a much larger weight."""
-    whole, most = sum(one.weight for one in served), max(one.weight for one in served)
-    running = sum(one.working for one in served)
+    weights = [campaign.weight for campaign in served]
+    whole, most = sum(weights), max(weights)
+    running = sum(campaign.working for campaign in served)
     starved = [
-        one
-        for one in served
-        if one.weight < _SMALL_SHARE * most and one.working <= _SMALL_SHARE * running
+        campaign
+        for campaign in served
+        if campaign.weight < _SMALL_SHARE * most and campaign.working <= _SMALL_SHARE * running
     ]
-    for one in sorted(starved, key=lambda it: it.weight)[:_MOST_STARVED]:
+    for campaign in sorted(starved, key=lambda it: it.weight)[:_MOST_STARVED]:
         yield Reason(
             "little-weight",
-            f"{waits(one.waiting)} in {one.path}, of which {one.working or 'nothing'} "
-            f"{verb(one.working or 1, 'runs', 'run')}: by its weight, {one.weight:g}, "
-            f"{percent(one.weight / whole)} of the slots are for it. "
-            f"Others weigh up to {most:g}.",
-            tasks=one.waiting,
-            commands=[command("campaign", "change", one.path, "--weight", f"{most:g}")],
-            figures={"weight": one.weight, "most": most, "campaign": one.path},
+            f"{waits(campaign.waiting)} in {campaign.path}, of which "
+            f"{campaign.working or 'nothing'} {verb(campaign.working or 1, 'runs', 'run')}: by "
+            f"its weight, {campaign.weight:g}, {percent(campaign.weight / whole)} of the "
+            f"slots are for it. Others weigh up to {most:g}.",
+            tasks=campaign.waiting,
+            commands=[command("campaign", "change", campaign.path, "--weight", f"{most:g}")],
+            figures={"weight": campaign.weight, "most": most, "campaign": campaign.path},
         )
 
 
@@ -135,7 +140,7 @@ def _free_slots(
     free = figures["slots"] - figures["running"] - figures["elsewhere"]
     path = facts.status.path
     why = []
-    limits = [one.time_limit_s for one in served if one.time_limit_s is not None]
+    limits = [campaign.time_limit_s for campaign in served if campaign.time_limit_s is not None]
     if limits:
         why.append(
             f"agents whose batch job ends within the time limit ({duration(min(limits))})"
@@ -147,10 +152,10 @@ def _free_slots(
             "day if only one attempt is left"
         )
     why += [
-        f"the quota of {one.owner} allows {one.max_running:,} running tasks, and {one.working:,} "
-        f"{verb(one.working, 'runs', 'run')}"
-        for one in facts.owners
-        if one.max_running is not None
+        f"the quota of {owner.owner} allows {owner.max_running:,} running tasks, and "
+        f"{owner.working:,} {verb(owner.working, 'runs', 'run')}"
+        for owner in facts.owners
+        if owner.max_running is not None
     ][:1]
     if not why:
         why.append("their agents may be starting, or may be leaving")
@@ -170,7 +175,9 @@ def _not_able(
 ) -> Iterator[Reason]:
     """Say which agents that serve these campaigns cannot claim, though others can."""
     path = facts.status.path
-    serving = [kind for kind in facts.agents if any(kind.serves(one.path) for one in served)]
+    serving = [
+        kind for kind in facts.agents if any(kind.serves(campaign.path) for campaign in served)
+    ]
     all_agents = sum(kind.agents for kind in serving)
     rest = [kind for kind in serving if kind not in able]
     leaving = [kind for kind in rest if kind.draining]
@@ -199,7 +206,10 @@ def _not_able(
     if others:
         number = sum(kind.agents for kind in others)
         lacking = dict.fromkeys(
-            tag for kind in others for one in served for tag in missing(one.requires, kind.offers)
+            tag
+            for kind in others
+            for campaign in served
+            for tag in missing(campaign.requires, kind.offers)
         )
         yield Reason(
             "tags",
@@ -218,7 +228,7 @@ def _idle(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
         kind
         for kind in facts.agents
         if not (kind.draining or kind.silent)
-        and not any(kind.serves(one.path) for one in facts.campaigns)
+        and not any(kind.serves(campaign.path) for campaign in facts.campaigns)
     ]
     number, slots = sum(kind.agents for kind in kinds), sum(kind.slots for kind in kinds)
     if not number:
@@ -241,26 +251,26 @@ def _idle(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
 
 def _refusing(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
     """Say which agents leave out campaigns that others can run: a reason for each cause."""
-    paths = {one.path for one in served}
+    paths = {campaign.path for campaign in served}
     causes: dict[tuple[object, ...], list[Refusing]] = {}
-    for one in facts.refusals:
-        if one.path in paths:
-            cause = (*one.some_hosts, one.hosts, one.error_class, one.error)
-            causes.setdefault(cause, []).append(one)
+    for refusal in facts.refusals:
+        if refusal.path in paths:
+            cause = (*refusal.some_hosts, refusal.hosts, refusal.error_class, refusal.error)
+            causes.setdefault(cause, []).append(refusal)
     for alike in [*causes.values()][:_MOST_CAUSES]:
-        one = max(alike, key=lambda it: it.agents)
-        hosts = some(one.some_hosts, one.hosts)
+        refusal = max(alike, key=lambda it: it.agents)
+        hosts = some(refusal.some_hosts, refusal.hosts)
         where, they = some([it.path for it in alike]), verb(len(alike), "it", "they")
         yield Reason(
             "refused",
-            f"{counted(one.agents, 'agent')} on {counted(one.hosts, 'host')} ({hosts}) "
-            f"{verb(one.agents, 'skips', 'skip')} {where} for now, since {they} "
-            f"cannot run there: {failure(one.error_class, one.error)}.",
+            f"{counted(refusal.agents, 'agent')} on {counted(refusal.hosts, 'host')} ({hosts}) "
+            f"{verb(refusal.agents, 'skips', 'skip')} {where} for now, since {they} "
+            f"cannot run there: {failure(refusal.error_class, refusal.error)}.",
             commands=[
-                command("failures", one.path if len(alike) == 1 else facts.status.path),
-                *(command("host", "show", names=[host]) for host in one.some_hosts[:1]),
+                command("failures", refusal.path if len(alike) == 1 else facts.status.path),
+                *(command("host", "show", names=[host]) for host in refusal.some_hosts[:1]),
             ],
-            figures={"agents": one.agents, "hosts": one.hosts, "until": one.until},
+            figures={"agents": refusal.agents, "hosts": refusal.hosts, "until": refusal.until},
         )
 
 
@@ -281,3 +291,26 @@ def _slowed(facts: Facts, able: Sequence[AgentKind]) -> Iterator[Reason]:
         commands=[command("host", "list", path), command("failures", path)],
         figures={"agents": number, "slots": slots},
     )
+
+
+def smaller_batches(facts: Facts) -> Iterator[Reason]:
+    """Say which agents give fewer tasks to a start than the handler allows, and why."""
+    for few in facts.smaller_batches[:_MOST_CAUSES]:
+        number = few.agents
+        yield Reason(
+            "smaller-batches",
+            f"{counted(number, 'agent')} ({some(few.some_hosts, few.hosts)}) "
+            f"{verb(number, 'gives', 'give')} {'' if number == 1 else 'as few as '}"
+            f"{counted(few.least, 'task')} of {few.path} to one start, where the handler allows "
+            f"{few.batch:,}: larger starts failed ({brief(few.error_class) or 'no class'}), "
+            "though no task failed alone. Often memory does not suffice for many. After ten good "
+            "starts an agent gives twice as many.",
+            commands=[command("failures", few.path), command("campaign", "show", few.path)],
+            figures={
+                "campaign": few.path,
+                "agents": number,
+                "least": few.least,
+                "batch": few.batch,
+                "error_class": few.error_class,
+            },
+        )

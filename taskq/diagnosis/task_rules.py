@@ -12,6 +12,7 @@ from taskq.diagnosis.faults import fault_clauses, repairs
 from taskq.diagnosis.reasons import Explanation, Reason, brief, failure, some
 from taskq.diagnosis.rules import explain_campaign
 from taskq.model.campaign_spec import RetryPolicy
+from taskq.model.run_times import ran_s
 from taskq.model.seed import NOT_BEGUN
 from taskq.model.views import Attempt, TaskView
 from taskq.model.words import command, counted, duration, given_up, instant
@@ -26,14 +27,16 @@ def explain_task(
     task: TaskView, attempts: Sequence[Attempt], retries: RetryPolicy, facts: Facts
 ) -> Explanation:
     """Explain a task; reasons of its campaign that prevent its claim follow."""
-    campaigns = [one for one in facts.campaigns if one.path == facts.status.path]
+    campaigns = [campaign for campaign in facts.campaigns if campaign.path == facts.status.path]
     about = explain_campaign(replace(facts, campaigns=campaigns))
     own = list(_own(task, attempts, retries, facts))
     shared = list(about.reasons) if task.status in NOT_BEGUN else []
     if task.status == "waiting":
-        shared = [one for one in shared if one.code != "delayed"]
+        shared = [reason for reason in shared if reason.code != "delayed"]
     elif task.status == "delayed":
-        shared = [one for one in shared if one.code in {"paused", "cancelled", "no-keeper"}]
+        shared = [
+            reason for reason in shared if reason.code in {"paused", "cancelled", "no-keeper"}
+        ]
     return replace(
         about, key=task.key, headline=_headline(task, attempts, facts), reasons=[*own, *shared]
     )
@@ -103,11 +106,11 @@ def _given_up(task: TaskView, last: Attempt, retry: str, facts: Facts) -> Reason
     )
     commands = [command("logs", path, names=[task.key]), retry]
     found = () if facts.findings is None else facts.findings.failures
-    for one in found:
-        if one.remedy and (one.campaign, one.error_class) == (path, last.error_class):
-            clause = fault_clauses(facts, [replace(one, message="")])  # the text has it
+    for verdict in found:
+        if verdict.remedy and (verdict.campaign, verdict.error_class) == (path, last.error_class):
+            clause = fault_clauses(facts, [replace(verdict, message="")])  # the text has it
             text += f" {clause}: it fails again until that is repaired."
-            commands = [commands[0], *repairs([one])]
+            commands = [commands[0], *repairs([verdict])]
     return Reason("failed", text, 1, blocks=True, commands=commands)
 
 
@@ -124,15 +127,15 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
     if task.host is None:
         yield Reason(
             "leased-ahead",
-            "It is leased ahead in Redis: gateways and agents that were started with --redis hand "
-            f"it out. If no agent takes it, it waits again within {duration(facts.upkeep.pool_s)}.",
+            "It is leased ahead in Redis: gateways that were started with --redis hand it out. If "
+            f"no agent takes it, it waits again within {duration(facts.upkeep.pool_s)}.",
             1,
             blocks=True,
             commands=[command("front", "status"), command("front", "flush")],
         )
         return
-    for one in [one for one in facts.silent if one.host == task.host][:1]:
-        until = one.expires_at
+    for agent in [agent for agent in facts.silent if agent.host == task.host][:1]:
+        until = agent.expires_at
         held = (
             f"the task is handed out again at {instant(until)}"
             if facts.brake is None
@@ -140,12 +143,12 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
         )
         yield Reason(
             "held-by-silent",
-            f"An agent on {task.host} has been silent for {duration(one.silent_s)}; if it "
+            f"An agent on {task.host} has been silent for {duration(agent.silent_s)}; if it "
             f"has this task, {held}, unless a heartbeat comes first.",
             1,
             blocks=True,
             commands=[command("agent", "list", path), command("recover", "--dry-run")],
-            figures={"silent_s": one.silent_s, "until": until},
+            figures={"silent_s": agent.silent_s, "until": until},
         )
         return
     yield Reason(
@@ -164,9 +167,9 @@ def _elsewhere(
     task: TaskView, attempts: Sequence[Attempt], max_attempts: int, facts: Facts
 ) -> Iterator[Reason]:
     """Say which hosts a task avoids for now since it failed, or may avoid since it was lost."""
-    lost = [one for one in attempts if one.outcome == "lost"][-task.losses :]
+    lost = [attempt for attempt in attempts if attempt.outcome == "lost"][-task.losses :]
     if task.losses > 1 and lost:
-        hosts = list(dict.fromkeys(one.host for one in lost[::-1]))
+        hosts = list(dict.fromkeys(attempt.host for attempt in lost[::-1]))
         yield Reason(
             "lost-again",
             f"Its agents were lost on {some(hosts)}. If it stood out among the tasks that were "
@@ -176,8 +179,8 @@ def _elsewhere(
             commands=[command("logs", facts.status.path, names=[task.key])],
             figures={"hosts": hosts},
         )
-    failed = [one for one in attempts if one.outcome == "failed"]
-    hosts = list(dict.fromkeys(one.host for one in failed[::-1]))
+    failed = [attempt for attempt in attempts if attempt.outcome == "failed"]
+    hosts = list(dict.fromkeys(attempt.host for attempt in failed[::-1]))
     if not failed or not task.failures:
         return
     is_last = task.failures + 1 >= max_attempts
@@ -201,15 +204,16 @@ def _elsewhere(
 
 def _hedged(task: TaskView, attempts: Sequence[Attempt], facts: Facts) -> Iterator[Reason]:
     """Say why a task has a second attempt while its first goes on."""
-    for one in attempts:
-        if one.outcome == HEDGED:
+    for attempt in attempts:
+        if attempt.outcome == HEDGED:
             yield Reason(
                 "hedged",
-                f"Attempt {one.attempt} is slow on {one.host}: {brief(one.error or '-')}. It goes "
-                "on, and another host may make a second attempt; the first success counts.",
+                f"Attempt {attempt.attempt} is slow on {attempt.host}: "
+                f"{brief(attempt.error or '-')}. It goes on, and another host may make a second "
+                "attempt; the first success counts.",
                 1,
                 commands=[command("logs", facts.status.path, names=[task.key])],
-                figures={"attempt": one.attempt, "host": one.host},
+                figures={"attempt": attempt.attempt, "host": attempt.host},
             )
 
 
@@ -217,11 +221,17 @@ def _cut_short(
     task: TaskView, attempts: Sequence[Attempt], allowed: int, facts: Facts
 ) -> Iterator[Reason]:
     """Say how often agents without time left handed a waiting task back."""
-    since = max((one.attempt for one in attempts if one.error_class == TOO_LONG), default=0)
-    cut = [one for one in attempts if one.error_class == OUT_OF_TIME and one.attempt > since]
+    since = max(
+        (attempt.attempt for attempt in attempts if attempt.error_class == TOO_LONG), default=0
+    )
+    cut = [
+        attempt
+        for attempt in attempts
+        if attempt.error_class == OUT_OF_TIME and attempt.attempt > since
+    ]
     if not cut:
         return
-    longest_s = max((one.ended_at - one.claimed_at).total_seconds() for one in cut)
+    longest_s = max(ran_s(attempt.phases, attempt.claimed_at, attempt.ended_at) for attempt in cut)
     yield Reason(
         "out-of-time",
         f"It was handed back {counted(len(cut), 'time')} because its agents had no time left, the "

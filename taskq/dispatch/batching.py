@@ -22,12 +22,13 @@ from typing import Final, TypeAlias
 
 from taskq.db.connections import AsyncConnection, Database
 from taskq.dispatch.campaign_cache import CampaignCache
-from taskq.dispatch.campaign_faults import Seldom, as_transport_errors
 from taskq.dispatch.exchange import Exchanges, Verdicts
 from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request
 from taskq.dispatch.fair_queue import FairQueue, LargeTurns, Parts
 from taskq.dispatch.fair_share import MOST_IN_BATCH, Scope
 from taskq.dispatch.group_commit import Closing, in_halves, resolve
+from taskq.dispatch.seldom import Seldom
+from taskq.dispatch.transport_errors import as_transport_errors
 from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Request
 
@@ -127,6 +128,10 @@ class Batcher(Closing):
         """Draw the order of campaigns again at the next claim in this scope."""
         self._exchanges.forget(scope)
 
+    def drawn_at(self, scope: Scope) -> float:
+        """Return when claims in this scope last drew an order of campaigns, on the loop's clock."""
+        return self._exchanges.drawn_at(scope)
+
     @property
     def campaign_cache(self) -> CampaignCache:
         """What this process knows of the terms of campaigns."""
@@ -195,10 +200,10 @@ class Batcher(Closing):
             return
         if self._is_busy(now) and self._large_turns.wait_s(now):
             return
-        one = self._queue.take_large(now)
-        if one is not None:
+        submitted = self._queue.take_large(now)
+        if submitted is not None:
             self._large_turns.begin(now)
-            self._start_round([one], apart=True)
+            self._start_round([submitted], apart=True)
 
     def _is_busy(self, now: float) -> bool:
         """Return whether others ask for something too."""
@@ -239,16 +244,16 @@ class Batcher(Closing):
                 # First let those that just got their answers submit their next exchanges.
                 loop.call_soon(self._dispatch, False)
 
-    async def _answer_part(self, connection: AsyncConnection, one: Submitted) -> None:
+    async def _answer_part(self, connection: AsyncConnection, submitted: Submitted) -> None:
         """Run the next part of a large exchange; resolve it after the last, or if one fails."""
-        if one.parts is None:
-            one.parts = Parts(one.exchange)
+        if submitted.parts is None:
+            submitted.parts = Parts(submitted.exchange)
         outcomes: list[Answer | Exception] = []
-        await self._answer(connection, [Submitted(one.parts.next(), outcomes.append)])
+        await self._answer(connection, [Submitted(submitted.parts.next(), outcomes.append)])
         (outcome,) = outcomes
-        whole = one.parts.answered(outcome) if isinstance(outcome, Answer) else outcome
+        whole = submitted.parts.answered(outcome) if isinstance(outcome, Answer) else outcome
         if whole is not None:
-            one.resolve(whole)
+            submitted.resolve(whole)
 
     async def _answer(self, connection: AsyncConnection, batch: list[Submitted]) -> None:
         """Run a batch and resolve its exchanges.
@@ -259,13 +264,13 @@ class Batcher(Closing):
         timelines: set[int] = set()
 
         async def run(some: list[Submitted]) -> None:
-            exchanges = [one.exchange for one in some]
+            exchanges = [submitted.exchange for submitted in some]
             answers = await self._run_exchanges(connection, exchanges, verdicts, timelines)
             timeline = min(timelines, default=0)
-            for one, answer in zip(some, answers, strict=True):
+            for submitted, answer in zip(some, answers, strict=True):
                 if isinstance(answer, Answer):
                     answer.timeline = timeline
-                one.resolve(answer)
+                submitted.resolve(answer)
 
         await in_halves(batch, run, self._refuse, _is_of_one)
 
@@ -325,5 +330,5 @@ def _is_of_one(error: Exception) -> bool:
 
 
 def _fail(batch: list[Submitted], error: Exception) -> None:
-    for one in batch:
-        one.resolve(error)
+    for submitted in batch:
+        submitted.resolve(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from taskq.db.connections import Row
+from taskq.diagnosis import clauses
 from taskq_agent.protocol import CampaignTerms, Input, Task, Unservable
 
 #: Campaigns kept. Looking one up again costs a statement.
@@ -37,7 +38,10 @@ class CampaignCache:
             handler=row["handler"] or {},
             params=row["params"],
             time_limit_s=row["time_limit_s"],
-            inputs={name: Input(one["digest"], one["size"]) for name, one in row["inputs"].items()},
+            inputs={
+                name: Input(declared["digest"], declared["size"])
+                for name, declared in row["inputs"].items()
+            },
             on_disconnect=row["on_disconnect"],
             checkpoint_bytes=row["checkpoint_bytes"],
             checkpoint_every_s=row["checkpoint_every_s"],
@@ -65,9 +69,9 @@ class Remaining(NamedTuple):
 
     @classmethod
     def from_row(cls, row: Row) -> Remaining:
-        """Return the result of a row of `left_over`; see sql/functions/left_over.sql."""
+        """Return the result of a row of `left_over`; see left_over.sql."""
         tasks = row["unservable"]
-        unservable = Unservable(tasks, tuple(row["reasons"])) if tasks else None
+        unservable = Unservable(tasks, tuple(clauses.unservable(row))) if tasks else None
         return cls(row["unfinished"], unservable)
 
 

@@ -1,30 +1,26 @@
 """Direct transport: an agent with a connection of its own to PostgreSQL, without a gateway.
 
-Each call is one or a few server-side functions. With a front (Redis lists of tasks that the front's
-pool session leased before an agent asks), a claim without reports is served from the front first. A
-claim with reports goes to the database together with them, and to the front if the database has no
-task or is away. Unlike in a gateway (`gateway.fronted`), nothing checks on the way whether the
-session still lives: its next heartbeat finds out.
+Each call is one or a few server-side functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final, Protocol
+from typing import Final
 
 from taskq.db.connections import Connection, Database, Statements
 from taskq.dispatch import heartbeats
-from taskq.dispatch.campaign_cache import CampaignCache
-from taskq.dispatch.campaign_faults import as_transport_errors
 from taskq.dispatch.exchange import Exchanges, run
 from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request, session_values
 from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.files.archives import Checkpoints, Outputs
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
-from taskq_agent.errors import AnswerUnreadable, SessionLost, TransportFailed
+from taskq_agent.errors import AnswerUnreadable, SessionLost
 from taskq_agent.protocol import (
+    SILENT_END,
     Answer,
     Heartbeat,
     HeartbeatAnswer,
@@ -32,24 +28,12 @@ from taskq_agent.protocol import (
     Hello,
     Input,
     Request,
-    Task,
+    SessionEnd,
     Welcome,
 )
-from taskq_agent.text import clean
 
 #: Seconds of silence after which an agent's tasks are handed out again.
 LEASE_S: Final = 120.0
-NOTHING: Final = Answer()
-
-
-class LeasedAhead(Protocol):
-    """Tasks that were leased before an agent asks; see `taskq.front.blocking.BlockingPool`."""
-
-    def claim(self, session: int, lease: str, want: int, scope: Scope) -> list[Task]:
-        """Return up to `want` tasks of one campaign; empty: claim in PostgreSQL."""
-
-    def close(self) -> None:
-        """Stop serving them."""
 
 
 class DirectTransport:
@@ -61,14 +45,11 @@ class DirectTransport:
         *,
         lease_s: float = LEASE_S,
         blobs: BlobStore | None = None,
-        front: Callable[[Database, CampaignCache], LeasedAhead] | None = None,
     ) -> None:
         """Open nothing yet.
 
         lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
         blobs: by default those of `open_blobs`.
-        front: makes the source of tasks leased ahead, and puts the terms of their campaigns into
-        the cache; None if there is no front.
         """
         self._blobs = open_blobs(database) if blobs is None else blobs
         self._checkpoints = Checkpoints(database, self._blobs)
@@ -84,7 +65,6 @@ class DirectTransport:
         self._known_on: dict[Connection, int] = {}
         self._exchanges = Exchanges()
         self._found_nothing = self._look_again = False
-        self._front = None if front is None else front(database, self._exchanges.campaign_cache)
 
     def open(self, hello: Hello) -> Welcome:
         """Open a session, or find the one that this hello's key has opened."""
@@ -92,12 +72,8 @@ class DirectTransport:
             session = self._find_or_open(statements, hello)
             self._hellos[session] = hello
             self._known_on[self._exchange_connection] = self._exchange_connection.timeline
-            heartbeat_s = self._lease_s / 4
-            if self._front is not None:  # a heartbeat must name pooled tasks before their deadline
-                (front,) = statements.rows("front_state")
-                heartbeat_s = min(heartbeat_s, front["pool_s"] / 4)
         self._path, self._offers = hello.campaign, hello.offers
-        return Welcome(session=session, heartbeat_s=heartbeat_s, lease_s=self._lease_s)
+        return Welcome(session=session, heartbeat_s=self._lease_s / 4, lease_s=self._lease_s)
 
     def _find_or_open(self, statements: Statements, hello: Hello) -> int:
         """Return the session that this hello's key has opened, or open one."""
@@ -115,7 +91,9 @@ class DirectTransport:
             if self._known_on.get(connection) != connection.timeline and hello is not None:
                 found = self._find_or_open(statements, hello)
                 if found != session:
-                    statements.value("end_session", session=found, why=None, exit_code=None)
+                    statements.value(
+                        "end_session", session=found, why=None, exit_code=None, attempts=None
+                    )
                     raise SessionLost(
                         "another server has taken over, which does not know the session"
                     )
@@ -137,21 +115,24 @@ class DirectTransport:
             raise answer
         return answer
 
-    def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
-        """End the session, the connections, and the thread of the front."""
+    def close(self, session: int, end: SessionEnd = SILENT_END) -> None:
+        """End the session and the connections."""
         try:
             # A session that the server has lost needs no end; its number may be another agent's.
             with (
                 suppress(SessionLost),
                 self._in_session(self._exchange_connection, session) as statements,
             ):
-                why = clean(reason) or None
-                statements.value("end_session", session=session, why=why, exit_code=exit_code)
+                statements.value(
+                    "end_session",
+                    session=session,
+                    why=end.reason or None,
+                    exit_code=end.exit_code,
+                    attempts=end.attempts,
+                )
         finally:
             self._exchange_connection.close()
             self._heartbeat_connection.close()
-            if self._front is not None:
-                self._front.close()
 
     def look_again(self) -> None:
         """Forget that there was nothing to claim a moment ago. May be called from any thread."""
@@ -164,28 +145,12 @@ class DirectTransport:
             self._look_again = False
             if self._found_nothing:
                 self._exchanges.forget(scope)
-        answer = self._exchange(request, scope)
+        answer = self._exchange(exchange_request(request, scope))
         if request.want:
             self._found_nothing = not answer.tasks
         return answer
 
-    def _exchange(self, request: Request, scope: Scope) -> Answer:
-        exchange = exchange_request(request, scope)
-        front = self._front if request.ahead and request.want else None
-        if front is None:
-            return self._run_exchange(exchange)
-        if not request.reports:
-            return self._claim_ahead(exchange, front) or self._run_exchange(exchange)
-        try:
-            answer = self._run_exchange(exchange)
-        except TransportFailed:
-            popped = self._claim_ahead(exchange, front)
-            if popped is None:
-                raise
-            return popped  # without verdicts: the reports come again
-        return answer if answer.tasks else self._claim_ahead(exchange, front, answer) or answer
-
-    def _run_exchange(self, exchange: ExchangeRequest) -> Answer:
+    def _exchange(self, exchange: ExchangeRequest) -> Answer:
         steps = self._exchanges.steps([exchange])
         with self._in_session(self._exchange_connection, exchange.session) as statements:
             try:
@@ -196,27 +161,6 @@ class DirectTransport:
             raise answer
         answer.timeline = self._exchange_connection.timeline
         return answer
-
-    def _claim_ahead(
-        self, exchange: ExchangeRequest, front: LeasedAhead, reported: Answer = NOTHING
-    ) -> Answer | None:
-        """Claim from the front; None if it has no task or the campaign's terms cannot be read."""
-        tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.scope)
-        if not tasks:
-            return None
-        campaign = self._exchanges.campaign_cache.of(tasks[0])
-        if campaign is None:
-            try:
-                with _statements_on(self._exchange_connection) as statements:
-                    rows = statements.rows("campaign_by_id", campaign=tasks[0].campaign)
-            except TransportFailed:
-                return None  # a repeated claim gets them again; otherwise their lease expires
-            if not rows:  # removed just now, with its tasks
-                return None
-            campaign = self._exchanges.campaign_cache.put(rows[0])
-        for task in tasks:  # which may have been leased before the campaign was changed
-            task.revision = campaign.revision
-        return Answer(reported.acks, tuple(tasks), (campaign,), timeline=reported.timeline)
 
     def cancel_exchange(self, request: Request) -> None:
         """Do nothing: a direct claim is always answered at once."""

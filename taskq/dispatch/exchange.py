@@ -41,6 +41,12 @@ _SPENT: Final = Orders(claim_after_s=1.0)
 #: while.
 _AVOIDED: Final = Orders(claim_after_s=2.0)
 
+#: The identity of a report: its session, and its index among the session's reports. The attempt
+#: does not identify it: two sessions may report on one attempt, with unlike rights, and one session
+#: may report twice.
+Place: TypeAlias = tuple[int, int]
+Verdicts: TypeAlias = dict[Place, str]
+
 
 class Query(NamedTuple):
     """A statement to run: its name and its parameters."""
@@ -49,11 +55,6 @@ class Query(NamedTuple):
     values: dict[str, Any]
 
 
-#: The identity of a report: its session, and its index among the session's reports. The attempt
-#: does not identify it: two sessions may report on one attempt, with unlike rights, and one session
-#: may report twice.
-Place: TypeAlias = tuple[int, int]
-Verdicts: TypeAlias = dict[Place, str]
 Steps: TypeAlias = Generator[Query, list[Row], list[Answer | SessionLost]]
 
 
@@ -67,11 +68,11 @@ class _Call:
     claims: list[_Pending] = field(default_factory=list)
 
     def query(self) -> Query:
-        claims = [one.exchange for one in self.claims]
+        claims = [claim.exchange for claim in self.claims]
         reports = f"[{','.join(self.reports)}]" if self.reports else None
         if len(self.places) == 1:
             session = self.places[0][0]
-            if not claims or [(one.session, one.want) for one in claims] == [(session, 1)]:
+            if not claims or [(claim.session, claim.want) for claim in claims] == [(session, 1)]:
                 lease = claims[0].lease if claims else None
                 values = {"campaign": self.campaign, "reports": reports}
                 return Query("exchange_one", values | {"session": session, "lease": lease})
@@ -80,9 +81,9 @@ class _Call:
             {
                 "campaign": self.campaign,
                 "reports": reports,
-                "sessions": array([one.session for one in claims]) if claims else None,
-                "leases": array([one.lease for one in claims]) if claims else None,
-                "wants": array([one.want for one in claims]) if claims else None,
+                "sessions": array([claim.session for claim in claims]) if claims else None,
+                "leases": array([claim.lease for claim in claims]) if claims else None,
+                "wants": array([claim.want for claim in claims]) if claims else None,
             },
         )
 
@@ -148,42 +149,50 @@ class Exchanges:
         began = self._clock()
         verdicts = {} if verdicts is None else verdicts
         reports: dict[int, _Call] = {}
-        pending: list[_Pending] = []
+        under_way: list[_Pending] = []
         drawn_orders = yield from self._campaign_orders(exchanges)
         for exchange in exchanges:
             place = 0
             for some in exchange.reports:
                 call = _call(reports, some.campaign)
                 after = place + some.number
-                call.places += [(exchange.session, one) for one in range(place, after)]
+                call.places += [(exchange.session, place) for place in range(place, after)]
                 call.reports.append(some.text)
                 place = after
             order = drawn_orders[exchange.scope] if exchange.want else None
-            pending.append(_Pending(exchange, order))
+            under_way.append(_Pending(exchange, order))
 
-        claiming = [one for one in pending if one.order is not None]
+        claiming = [pending for pending in under_way if pending.order is not None]
         for _ in range(TRIES):
             calls = self._calls_for(claiming)
             for call in calls:
                 reported = reports.pop(call.campaign, call)
                 call.places, call.reports = reported.places, reported.reports
                 yield from self._run(call, verdicts)
-            claiming = [one for one in claiming if not one.is_over]
+            claiming = [pending for pending in claiming if not pending.is_over]
             if not calls or not claiming:
                 break
         yield from _report_only(list(reports.values()), verdicts)
 
         answers: list[Answer | SessionLost] = []
-        for one in pending:
-            if one.lost:
+        for pending in under_way:
+            if pending.lost:
                 answers.append(SessionLost("the session has ended"))
             else:
-                answers.append((yield from self._answer(one, verdicts, began)))
+                answers.append((yield from self._answer(pending, verdicts, began)))
         return answers
 
     def forget(self, scope: Scope) -> None:
         """Drop the order of campaigns of a scope, since there are tasks now."""
         self._drawn_orders.pop(scope.drawn(), None)
+
+    def drawn_at(self, scope: Scope) -> float:
+        """Return when the order of campaigns of a scope was drawn; minus infinity if there is none.
+
+        In seconds of the clock. Tasks that are older are in it.
+        """
+        order = self._drawn_orders.get(scope.drawn())
+        return _NEVER if order is None else order.drawn_at
 
     def _campaign_orders(
         self, exchanges: Sequence[ExchangeRequest]
@@ -191,11 +200,11 @@ class Exchanges:
         """Return the order of campaigns of each scope that the exchanges claim in."""
         drawn_orders: dict[Scope, CampaignOrder] = {}
         drawn = 0
-        for one in exchanges:
-            if one.want and one.scope not in drawn_orders:
-                order = drawn_orders[one.scope] = self._kept_order(one.scope)
+        for exchange in exchanges:
+            if exchange.want and exchange.scope not in drawn_orders:
+                order = drawn_orders[exchange.scope] = self._kept_order(exchange.scope)
                 if not order.fresh(self._clock(), FRESH_S if drawn < MOST_DRAWS else _USABLE_S):
-                    yield from self._draw(one.scope.drawn(), order)
+                    yield from self._draw(exchange.scope.drawn(), order)
                     drawn += 1
         return drawn_orders
 
@@ -229,26 +238,26 @@ class Exchanges:
         """Return one call for each campaign that some of these claims try next."""
         calls: dict[int, _Call] = {}
 
-        def aim(one: _Pending, campaign: int) -> None:
-            self._claimed[one.exchange.session] = (one.exchange.lease, campaign)
-            _call(calls, campaign).claims.append(one)
+        def aim(claim: _Pending, campaign: int) -> None:
+            self._claimed[claim.exchange.session] = (claim.exchange.lease, campaign)
+            _call(calls, campaign).claims.append(claim)
 
         if len(self._claimed) >= _MOST_KEPT:
             self._claimed.clear()
         groups: dict[tuple[int, Without], list[_Pending]] = {}
-        for one in claiming:
-            lease, campaign = self._claimed.get(one.exchange.session, (None, 0))
-            if not one.aimed and lease == one.exchange.lease and campaign not in self._faults:
-                aim(one, campaign)  # a repetition: the lost answer may have held tasks of it
+        for claim in claiming:
+            lease, campaign = self._claimed.get(claim.exchange.session, (None, 0))
+            if not claim.aimed and lease == claim.exchange.lease and campaign not in self._faults:
+                aim(claim, campaign)  # a repetition: the lost answer may have held tasks of it
             else:
-                key = id(one.order), one.exchange.scope.without + one.avoided
-                groups.setdefault(key, []).append(one)
-            one.aimed = True
+                key = id(claim.order), claim.exchange.scope.without + claim.avoided
+                groups.setdefault(key, []).append(claim)
+            claim.aimed = True
         for (_, without), group in groups.items():
             order = group[0].order
             campaigns = order.spread(len(group), without) if order is not None else []
-            for one, campaign in zip(group, campaigns, strict=False):
-                aim(one, campaign)
+            for claim, campaign in zip(group, campaigns, strict=False):
+                aim(claim, campaign)
         return list(calls.values())
 
     def _run(self, call: _Call, verdicts: Verdicts) -> Generator[Query, list[Row], None]:
@@ -262,7 +271,7 @@ class Exchanges:
             return
         _keep_verdicts(verdicts, call.places, row["acks"])
         # Two sessions may claim under one lease id, which agents draw; a session claims once.
-        by_session = {one.exchange.session: one for one in call.claims}
+        by_session = {claim.exchange.session: claim for claim in call.claims}
         failures: list[str] = []
         failed: set[int] = set()
         for lease, task, attempt, key, payload, session in row["tasks"] or ():
@@ -285,15 +294,15 @@ class Exchanges:
             yield _Call(call.campaign, reports=failures).query()
         refused, spent = set(row["refused"] or ()), set(row["spent"] or ())
         avoided = set(row["avoided"] or ())
-        for one in call.claims:
-            one.lost = one.exchange.session in refused
-            one.spent = one.exchange.session in spent
-            if one.order is None or one.is_over or one.exchange.session in failed:
+        for claim in call.claims:
+            claim.lost = claim.exchange.session in refused
+            claim.spent = claim.exchange.session in spent
+            if claim.order is None or claim.is_over or claim.exchange.session in failed:
                 continue
-            if one.exchange.session in avoided:
-                one.avoided += ((call.campaign, row["revision"]),)
+            if claim.exchange.session in avoided:
+                claim.avoided += ((call.campaign, row["revision"]),)
             else:
-                one.order.strike(call.campaign)
+                claim.order.strike(call.campaign)
 
     def _leave_out(self, call: _Call, error: Exception) -> None:
         """Leave a campaign out for a while, since nothing can be claimed there."""
@@ -303,24 +312,23 @@ class Exchanges:
         call.claims = []
 
     def _answer(
-        self, one: _Pending, verdicts: Verdicts, began: float
+        self, pending: _Pending, verdicts: Verdicts, began: float
     ) -> Generator[Query, list[Row], Answer]:
+        exchange, tasks = pending.exchange, tuple(pending.tasks)
         campaigns: tuple[protocol.CampaignTerms, ...] = ()
         left = UNKNOWN
         orders = NO_ORDERS
-        if one.tasks:
-            campaigns = yield from self._campaign_terms(one.tasks[0])
-        elif one.spent:
+        if tasks:
+            campaigns = yield from self._campaign_terms(tasks[0])
+        elif pending.spent:
             orders = _SPENT
-        elif one.avoided:
+        elif pending.avoided:
             orders = _AVOIDED
-        elif one.order is not None:
-            left = yield from self._left_over(one.exchange.scope, began)
-        places = enumerate(one.exchange.fences)
-        acks = tuple(Ack(*fence, verdicts[one.exchange.session, place]) for place, fence in places)
-        return Answer(
-            acks, tuple(one.tasks), campaigns, left.unfinished, orders, unservable=left.unservable
-        )
+        elif pending.order is not None:
+            left = yield from self._left_over(exchange.scope, began)
+        places = enumerate(exchange.fences)
+        acks = tuple(Ack(*fence, verdicts[exchange.session, place]) for place, fence in places)
+        return Answer(acks, tasks, campaigns, left.unfinished, orders, unservable=left.unservable)
 
     def _left_over(self, scope: Scope, began: float) -> Generator[Query, list[Row], Remaining]:
         """Return what is unfinished in a scope; a count of zero is never older than `began`.

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from taskq.db.catalogue import array
 from taskq.dispatch.fair_share import Scope
-from taskq_agent import protocol
 from taskq_agent.errors import Refused
-from taskq_agent.protocol import FAILED, RELEASED, Hello, Report, Request, Task
-
-_LEASE: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+from taskq_agent.json_encoder import json_encoder
+from taskq_agent.protocol import Hello, Report, Request, Task
+from taskq_agent.wire import check, members
 
 #: Reports encoded as one at most, so that a large exchange can be done in parts.
 MOST_ENCODED: Final = 50
-#: Members of a report that are left out if they are None.
-_OPTIONAL: Final = ("result", "error_class", "error", "exit_code", "tail")
 
 _campaign = attrgetter("campaign")
-_encode = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
+_encode = json_encoder(separators=(",", ":"))
 
 
 class Fence(NamedTuple):
     """The identity of an attempt: a report or heartbeat counts only if all three agree.
 
-    `Held` of the agents' protocol has the same fields, and `HeldMessage` checks it. A part of a
+    `Held` of the agents' protocol has the same fields. A part of a
     message must be a JSON object with named members, and a tuple would become an array. Here the
     fence is a key and an argument, thousands of times a second.
     """
@@ -43,9 +37,9 @@ class Fence(NamedTuple):
 def fence_arrays(fences: Sequence[Fence | Task]) -> dict[str, str]:
     """Return fences as the three array parameters of the server-side functions."""
     return {
-        "campaigns": array(one.campaign for one in fences),
-        "tasks": array(one.task for one in fences),
-        "leases": array(one.lease for one in fences),
+        "campaigns": array(fence.campaign for fence in fences),
+        "tasks": array(fence.task for fence in fences),
+        "leases": array(fence.lease for fence in fences),
     }
 
 
@@ -72,15 +66,11 @@ class ExchangeRequest(NamedTuple):
 
 
 def exchange_request(request: Request, scope: Scope) -> ExchangeRequest:
-    """Check and encode a request; raise `Refused` if no server could answer it."""
-    if not 0 <= request.want <= protocol.MAX_CLAIM:
-        raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
-    if request.want:
-        check_leases([request.lease])
-    if len(scope.without) > protocol.MAX_WITHOUT:
-        raise Refused(f"a claim leaves out {protocol.MAX_WITHOUT} campaigns at most")
-    if scope.lifetime_s is not None and not math.isfinite(scope.lifetime_s):
-        raise Refused(f"an agent cannot live for {scope.lifetime_s} s; leave the lifetime out")
+    """Encode a request; raise `Refused` if a report cannot be written as JSON.
+
+    Its limits are not checked here. An agent keeps them, and the server refuses what is beyond
+    them: a check of each exchange would take as long as the rest.
+    """
     try:
         reports = [
             _encoded(campaign, some, request.session)
@@ -89,15 +79,16 @@ def exchange_request(request: Request, scope: Scope) -> ExchangeRequest:
         ]
     except (TypeError, ValueError, RecursionError) as error:
         raise Refused(f"a report cannot be written as JSON: {error}") from error
-    fences = [Fence(one.campaign, one.task, one.lease) for one in request.reports]
+    fences = [Fence(report.campaign, report.task, report.lease) for report in request.reports]
     return ExchangeRequest(request.session, request.want, request.lease, scope, fences, reports)
 
 
-def check_leases(leases: Iterable[str]) -> None:
-    """Raise `Refused` unless all are lease ids."""
-    for lease in leases:
-        if not _LEASE.fullmatch(lease):
-            raise Refused(f"{lease!r:.80} is not a lease id; `LeaseIds` draws them")
+def check_message(message: Any) -> None:
+    """Raise `Refused` unless a gateway would accept the message of a direct agent."""
+    try:
+        check(message)
+    except ValueError as error:
+        raise Refused(str(error)) from error
 
 
 def _chunks(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:
@@ -106,32 +97,10 @@ def _chunks(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:
 
 
 def _encoded(campaign: int, reports: Sequence[Report], session: int) -> EncodedReports:
-    # All in one call, since making an encoder takes as long as writing four reports.
-    text = _encode([_members(report, session) for report in reports])
-    return EncodedReports(campaign, len(reports), text[1:-1])
-
-
-def _members(report: Report, session: int) -> dict[str, Any]:
-    """Return a report as the server-side functions take it, without members that have defaults."""
-    body = {
-        "task": report.task,
-        "lease": report.lease,
-        "outcome": report.outcome,
-        "by": session,
-    }
-    for name in _OPTIONAL:
-        value = getattr(report, name)
-        if value is not None:
-            body[name] = value
-    if report.phases:
-        body["phases"] = report.phases
-    if report.outcome == FAILED:
-        body["retry"] = report.retry
-    elif report.outcome == RELEASED:
-        body["started"] = report.started
-    if report.refused:
-        body["refused"] = True
-    return body
+    written = [members(report) for report in reports]
+    for report in written:
+        report["by"] = session
+    return EncodedReports(campaign, len(reports), _encode(written)[1:-1])
 
 
 def session_values(hello: Hello, lease_s: float) -> dict[str, Any]:

@@ -41,6 +41,11 @@ _MOST_APART: Final = 10_000
 
 _Kind: TypeAlias = "tuple[str, tuple[str, ...]] | None"
 
+#: Reports in a part, or a little more if several are encoded as one; and the most tasks that a
+#: claim gets.
+PART_REPORTS: Final = 50
+PART_TASKS: Final = 125
+
 
 class QueuedExchange(Protocol):
     """An exchange in the queue; `callback` is None when nobody waits for its answer any more."""
@@ -49,7 +54,7 @@ class QueuedExchange(Protocol):
     callback: Any
 
 
-One = TypeVar("One", bound=QueuedExchange)
+Entry = TypeVar("Entry", bound=QueuedExchange)
 
 
 def is_large(exchange: ExchangeRequest) -> bool:
@@ -71,17 +76,17 @@ def chars(exchange: ExchangeRequest) -> int:
     return len(reports[0].text) if len(reports) == 1 else sum(len(some.text) for some in reports)
 
 
-class FairQueue(Generic[One]):
+class FairQueue(Generic[Entry]):
     """The exchanges that wait for a statement or are in one. A session has one place at a time."""
 
     def __init__(self) -> None:
         # The exchanges that wait to be batched, by kind; the kind served longest ago comes first.
-        self._queues: OrderedDict[_Kind, deque[One]] = OrderedDict()
-        self._large: deque[One] = deque()
+        self._queues: OrderedDict[_Kind, deque[Entry]] = OrderedDict()
+        self._large: deque[Entry] = deque()
         # The sessions that have a place in the queue or in a statement, and their further
         # exchanges.
         self._present: set[int] = set()
-        self._followers: dict[int, deque[One]] = {}
+        self._followers: dict[int, deque[Entry]] = {}
         self._apart_until: OrderedDict[int, float] = OrderedDict()
         self._waiting = self._common = 0
 
@@ -99,30 +104,30 @@ class FairQueue(Generic[One]):
         """How many exchanges wait to be sent apart, counted as in `common`."""
         return len(self._large)
 
-    def put(self, one: One, now: float) -> bool:
+    def put(self, entry: Entry, now: float) -> bool:
         """Queue an exchange; return whether it is the only one of its sort, so that it can go."""
         self._waiting += 1
-        session = one.exchange.session
+        session = entry.exchange.session
         if session in self._present:
-            self._followers.setdefault(session, deque()).append(one)
+            self._followers.setdefault(session, deque()).append(entry)
             return False
         self._present.add(session)
-        return self._enqueue(one, now) == 1
+        return self._enqueue(entry, now) == 1
 
-    def take(self, most: int, now: float) -> list[One]:
+    def take(self, most: int, now: float) -> list[Entry]:
         """Take the next batch, `most` exchanges at most; the caller must call `done` afterwards."""
         kinds = self._kinds()
-        taken: list[One] = []
+        taken: list[Entry] = []
         tasks = reports = size = 0
         while kinds and len(taken) < most:
             for kind in list(kinds):
-                one = self._first(kind, now)
-                if one is None:
+                entry = self._first(kind, now)
+                if entry is None:
                     kinds.remove(kind)
                     continue
-                tasks += one.exchange.want
-                reports += len(one.exchange.fences)
-                size += chars(one.exchange)
+                tasks += entry.exchange.want
+                reports += len(entry.exchange.fences)
+                size += chars(entry.exchange)
                 if taken and (tasks > MOST_TASKS or reports > MOST_TASKS or size > MOST_CHARS):
                     return taken
                 taken.append(self._pop(kind))
@@ -130,25 +135,25 @@ class FairQueue(Generic[One]):
                     break
         return taken
 
-    def take_large(self, now: float) -> One | None:
+    def take_large(self, now: float) -> Entry | None:
         """Take the next large exchange; the caller must call `done` afterwards."""
         while self._large:
-            one = self._large.popleft()
+            entry = self._large.popleft()
             self._waiting -= 1
-            if one.callback is not None:
-                return one
-            self._leave(one, now)
+            if entry.callback is not None:
+                return entry
+            self._leave(entry, now)
         return None
 
-    def put_back(self, one: One) -> None:
+    def put_back(self, entry: Entry) -> None:
         """Queue a partly answered large exchange behind the others; its session has a place."""
         self._waiting += 1
-        self._large.append(one)
+        self._large.append(entry)
 
-    def done(self, taken: Iterable[One], now: float) -> None:
+    def done(self, taken: Iterable[Entry], now: float) -> None:
         """Free the places of answered exchanges for the exchanges that wait behind them."""
-        for one in taken:
-            self._leave(one, now)
+        for entry in taken:
+            self._leave(entry, now)
 
     def set_apart(self, session: int, now: float) -> None:
         """Send a session's exchanges apart for `APART_S` seconds."""
@@ -157,21 +162,21 @@ class FairQueue(Generic[One]):
         if len(self._apart_until) > _MOST_APART:
             self._apart_until.popitem(last=False)
 
-    def _enqueue(self, one: One, now: float) -> int:
+    def _enqueue(self, entry: Entry, now: float) -> int:
         """Queue an exchange as large or common; return how many such exchanges wait now."""
-        exchange = one.exchange
+        exchange = entry.exchange
         if self._is_apart(exchange.session, now) or is_large(exchange):
-            self._large.append(one)
+            self._large.append(entry)
             return len(self._large)
         kind = (exchange.scope.path, exchange.scope.offers) if exchange.want else None
         queue = self._queues.get(kind)
         if queue is None:
             queue = self._queues[kind] = deque()
-        queue.append(one)
+        queue.append(entry)
         self._common += 1
         return self._common
 
-    def _pop(self, kind: _Kind) -> One:
+    def _pop(self, kind: _Kind) -> Entry:
         self._waiting -= 1
         self._common -= 1
         return self._queues[kind].popleft()
@@ -179,9 +184,9 @@ class FairQueue(Generic[One]):
     def _is_apart(self, session: int, now: float) -> bool:
         return bool(self._apart_until) and now < self._apart_until.get(session, 0.0)
 
-    def _leave(self, one: One, now: float) -> None:
+    def _leave(self, entry: Entry, now: float) -> None:
         """Free a session's place, or give it to the session's next exchange."""
-        session = one.exchange.session
+        session = entry.exchange.session
         followers = self._followers.get(session) if self._followers else None
         while followers:
             following = followers.popleft()
@@ -208,7 +213,7 @@ class FairQueue(Generic[One]):
             self._queues.move_to_end(kind)
         return kinds
 
-    def _first(self, kind: _Kind, now: float) -> One | None:
+    def _first(self, kind: _Kind, now: float) -> Entry | None:
         """Return the first exchange of a kind; drop those that nobody waits for any more."""
         queue = self._queues[kind]
         while queue and queue[0].callback is None:
@@ -248,12 +253,6 @@ class LargeTurns:
         self._next_at = 0.0
 
 
-#: Reports in a part, or a little more if several are encoded as one; and the most tasks that a
-#: claim gets.
-PART_REPORTS: Final = 50
-PART_TASKS: Final = 125
-
-
 class Parts:
     """The parts of an exchange: its reports in order, and its claim with the last ones.
 
@@ -273,8 +272,8 @@ class Parts:
         self._answers.append(answer)
         if self._left:
             return None
-        answer.acks = tuple(ack for one in self._answers for ack in one.acks)
-        answer.timeline = min(one.timeline for one in self._answers)
+        answer.acks = tuple(ack for part in self._answers for ack in part.acks)
+        answer.timeline = min(part.timeline for part in self._answers)
         return answer
 
 

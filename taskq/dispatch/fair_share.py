@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
 
 #: Seconds for which an order of campaigns holds.
 FRESH_S: Final = 1.0
@@ -34,13 +34,14 @@ _OCTAVES: Final = (-4, 26)
 Without: TypeAlias = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """The campaigns that a session serves: those at and below a path whose requirements it meets.
 
     offers: the session's tags. lifetime_s: campaigns with a longer time limit are left out; None
     means that none is. without: campaigns with revisions; each is left out while it has that
     revision, since the agent cannot run it.
+
+    A key of several look-ups in each exchange; a dataclass would be hashed by code in Python.
     """
 
     path: str
@@ -53,16 +54,17 @@ class Scope:
         if self.lifetime_s is None:
             return self
         least, most = _OCTAVES
-        if self.lifetime_s < 2.0**least:
-            return replace(self, lifetime_s=0.0)
-        octaves = min(math.log2(self.lifetime_s), most)
-        steps = math.floor(octaves * _STEPS_PER_OCTAVE)
-        return replace(self, lifetime_s=2.0 ** (steps / _STEPS_PER_OCTAVE))
+        lifetime_s = 0.0
+        if self.lifetime_s >= 2.0**least:
+            octaves = min(math.log2(self.lifetime_s), most)
+            steps = math.floor(octaves * _STEPS_PER_OCTAVE)
+            lifetime_s = 2.0 ** (steps / _STEPS_PER_OCTAVE)
+        return Scope(self.path, self.offers, lifetime_s, self.without)
 
     def drawn(self) -> Scope:
         """Return the rounded scope without exclusions: the key of an order of campaigns."""
         scope = self.rounded()
-        return replace(scope, without=()) if scope.without else scope
+        return Scope(scope.path, scope.offers, scope.lifetime_s) if scope.without else scope
 
 
 @dataclass(slots=True)
@@ -98,8 +100,12 @@ class CampaignOrder:
         if not without:
             return self.campaigns, self.desires
         drawn = zip(self.campaigns, self.desires, self.revisions, strict=True)
-        kept = [(one, desire) for one, desire, revision in drawn if (one, revision) not in without]
-        return [one for one, _ in kept], [desire for _, desire in kept]
+        kept = [
+            (campaign, desire)
+            for campaign, desire, revision in drawn
+            if (campaign, revision) not in without
+        ]
+        return [campaign for campaign, _ in kept], [desire for _, desire in kept]
 
     def next(self, without: Without = ()) -> int | None:
         """Return a campaign for one more claim of this draw, as `spread` does for many.

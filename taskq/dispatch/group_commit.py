@@ -20,6 +20,18 @@ from taskq.model.errors import UsageError
 
 T = TypeVar("T")
 
+_AGAIN_S: Final = 1.0
+
+#: Requests in a statement at most, and seconds for which a statement with fewer waits for more.
+MOST_TOGETHER: Final = 64
+GATHER_S: Final = 0.02
+
+Request = TypeVar("Request")
+Outcome = TypeVar("Outcome")
+Run: TypeAlias = Callable[[Sequence[Request]], Awaitable[Sequence[Outcome | Exception]]]
+
+_Batch: TypeAlias = Sequence[tuple[Request, asyncio.Future[Outcome]]]
+
 
 def resolve(future: asyncio.Future[T], outcome: T | Exception) -> None:
     """Set the result or the exception of a future, unless it is done: nobody waits any more."""
@@ -29,9 +41,6 @@ def resolve(future: asyncio.Future[T], outcome: T | Exception) -> None:
         future.set_exception(outcome)
     else:
         future.set_result(outcome)
-
-
-_AGAIN_S: Final = 1.0
 
 
 class Closing(ABC):
@@ -62,18 +71,6 @@ async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
         _, running = await asyncio.wait(running, timeout=_AGAIN_S)
 
 
-#: Requests in a statement at most, and seconds for which a statement with fewer waits for more.
-MOST_TOGETHER: Final = 64
-GATHER_S: Final = 0.02
-
-One = TypeVar("One")
-Outcome = TypeVar("Outcome")
-Run: TypeAlias = Callable[[Sequence[One]], Awaitable[Sequence[Outcome | Exception]]]
-
-
-_Batch: TypeAlias = Sequence[tuple[One, asyncio.Future[Outcome]]]
-
-
 async def in_halves(
     batch: list[T],
     run: Callable[[list[T]], Awaitable[None]],
@@ -96,7 +93,7 @@ async def in_halves(
             await in_halves(some, run, fail, is_of_one)
 
 
-class GroupCommit(Generic[One, Outcome]):
+class GroupCommit(Generic[Request, Outcome]):
     """Runs requests in batches, one batch at a time; for one asyncio loop.
 
     run: runs a batch, and returns the outcomes in order. If it raises an error, each request gets
@@ -107,9 +104,9 @@ class GroupCommit(Generic[One, Outcome]):
     database would send nearly every request alone, which costs both of them most.
     """
 
-    def __init__(self, run: Run[One, Outcome]) -> None:
+    def __init__(self, run: Run[Request, Outcome]) -> None:
         self._run = run
-        self._waiting: deque[tuple[One, asyncio.Future[Outcome]]] = deque()
+        self._waiting: deque[tuple[Request, asyncio.Future[Outcome]]] = deque()
         self._taken = 0
         self._serving: asyncio.Task[None] | None = None
 
@@ -122,10 +119,10 @@ class GroupCommit(Generic[One, Outcome]):
         """How many requests have come into a batch since the start."""
         return self._taken - len(self._waiting)
 
-    async def put(self, one: One) -> Outcome:
+    async def put(self, request: Request) -> Outcome:
         """Run a request with those that wait; return its outcome, or raise it."""
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._waiting.append((one, outcome))
+        self._waiting.append((request, outcome))
         self._taken += 1
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve())
@@ -143,8 +140,8 @@ class GroupCommit(Generic[One, Outcome]):
         finally:
             self._serving = None
 
-    async def _run_batch(self, batch: _Batch[One, Outcome]) -> None:
-        outcomes = await self._run([one for one, _ in batch])
+    async def _run_batch(self, batch: _Batch[Request, Outcome]) -> None:
+        outcomes = await self._run([request for request, _ in batch])
         for (_, future), outcome in zip(batch, outcomes, strict=True):
             resolve(future, outcome)
 

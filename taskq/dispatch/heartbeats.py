@@ -9,108 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from taskq.db.catalogue import array
 from taskq.db.connections import Database, Row
-from taskq.dispatch.campaign_faults import as_transport_errors
-from taskq.dispatch.exchange_request import check_leases
+from taskq.dispatch.exchange_request import check_message
 from taskq.dispatch.fair_queue import LargeTurns
 from taskq.dispatch.group_commit import Closing, in_halves, resolve
+from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.model.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
+from taskq_agent.held_claims import LeftOfClaim
+from taskq_agent.json_limits import has_nul_escape
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders
-from taskq_agent.task_messages import (
-    MAX_NOTE_CHARS,
-    MAX_UPDATES,
-    FollowingAnswer,
-    Update,
-    UpdatingHeartbeat,
-)
-from taskq_agent.text import clean
-
-#: Attempts and claims that one heartbeat may name. An agent has a few for each of its slots.
-MOST_NAMED: Final = 10_000
-
-_MOST_CLASS_CHARS: Final = 200
-_MOST_BIGINT: Final = 2**63 - 1
-_MOST_INTEGER: Final = 2**31 - 1
-
-
-def draining(rows: Iterable[Row | None]) -> str:
-    """Return the draining sessions in rows of `beat()`, in the form that `drain_reasons` takes."""
-    return array(row["session_id"] for row in rows if row is not None and row["drain"])
-
-
-def outcome(row: Row | None, timeline: int, why: str = "") -> HeartbeatAnswer | SessionLost:
-    """Return the answer in a row of `beat()`; None if it says nothing about the session.
-
-    why: the reason to drain, if `drain_reasons` gives one.
-    """
-    if row is None:
-        return HeartbeatAnswer(timeline=timeline)
-    if row["ended"]:
-        return SessionLost("the session has ended")
-    stop = tuple(Held(campaign, task, lease) for campaign, task, lease in row["stop"] or ())
-    orders = Orders(drain=row["drain"], why=why)
-    answer = HeartbeatAnswer(stop, orders, timeline, row["suspect"] or "")
-    if not row["follow"]:
-        return answer
-    follow = tuple(Held(campaign, task, lease) for campaign, task, lease in row["follow"])
-    return FollowingAnswer(**vars(answer), follow=follow)
-
-
-def encoded(heartbeat: Heartbeat) -> str:
-    """Return a heartbeat as JSON for `beat()`; raise `Refused` for values that would fail there."""
-    numbers = itertools.chain(
-        [heartbeat.session, heartbeat.timeline],
-        *((held.campaign, held.task) for held in heartbeat.held),
-        (one.campaign for one in heartbeat.tally),
-    )
-    for number in numbers:
-        if type(number) is not int or not 0 <= number <= _MOST_BIGINT:
-            raise Refused(
-                f"{number!r:.80} is not the number of a session, campaign, task or timeline"
-            )
-    for number in itertools.chain(*((one.done, one.failed) for one in heartbeat.tally)):
-        if type(number) is not int or not 0 <= number <= _MOST_INTEGER:
-            raise Refused(f"{number!r:.80} is not a number of attempts")
-    if len(heartbeat.held) + len(heartbeat.pending) > MOST_NAMED:
-        raise Refused(f"a heartbeat names {MOST_NAMED} attempts and claims at most")
-    check_leases(held.lease for held in heartbeat.held)
-    check_leases(heartbeat.pending)
-    if heartbeat.drawn:
-        check_leases([heartbeat.drawn])
-    return json.dumps(members(heartbeat.session, heartbeat), separators=(",", ":"))
-
-
-def members(session: int, heartbeat: Any) -> dict[str, Any]:
-    """Return a session's heartbeat as `beat()` takes it; values are not checked.
-
-    heartbeat: a `Heartbeat`, or a message with its attributes.
-    """
-    found = {
-        "session": session,
-        "held": [(held.campaign, held.task, held.lease) for held in heartbeat.held],
-        "pending": heartbeat.pending,
-        "drawn": heartbeat.drawn or None,
-        "timeline": heartbeat.timeline,
-    }
-    if heartbeat.trouble is not None:
-        found["trouble"] = {
-            "failures": heartbeat.trouble.failures,
-            "error_class": clean(heartbeat.trouble.error_class)[:_MOST_CLASS_CHARS],
-            "try_in_s": heartbeat.trouble.try_in_s,
-            "warnings": heartbeat.trouble.warnings,
-        }
-    if heartbeat.tally:
-        found["tally"] = [(one.campaign, one.done, one.failed) for one in heartbeat.tally]
-    return found
-
+from taskq_agent.task_messages import FollowingAnswer, UpdatingHeartbeat
+from taskq_agent.text import is_unicode
+from taskq_agent.wire import dumps, members
 
 log = logging.getLogger(__name__)
 
@@ -130,6 +47,57 @@ REST_FACTOR: Final = 3.0
 ANSWER_S: Final = 20.0
 #: What `draining` returns if no session is to drain, which is nearly always so.
 NOBODY: Final = array(())
+
+
+def draining(rows: Iterable[Row | None]) -> str:
+    """Return the draining sessions in rows of `beat()`, in the form that `drain_reasons` takes."""
+    return array(row["session_id"] for row in rows if row is not None and row["drain"])
+
+
+def outcome(row: Row | None, timeline: int, why: str = "") -> HeartbeatAnswer | SessionLost:
+    """Return the answer in a row of `beat()`; None if it says nothing about the session.
+
+    why: the reason to drain, if `drain_reasons` gives one.
+    """
+    if row is None:
+        return HeartbeatAnswer(timeline=timeline)
+    if row["ended"]:
+        return SessionLost("the session has ended")
+    stop = tuple(Held(campaign, task, lease) for campaign, task, lease in row["stop"] or ())
+    orders = Orders(drain=row["drain"], why=why)
+    left = tuple(
+        LeftOfClaim(campaign, lease, tuple(tasks)) for campaign, lease, tasks in row["kept"] or ()
+    )
+    answer = HeartbeatAnswer(stop, orders, timeline, row["suspect"] or "", left)
+    if not row["follow"]:
+        return answer
+    follow = tuple(Held(campaign, task, lease) for campaign, task, lease in row["follow"])
+    return FollowingAnswer(**vars(answer), follow=follow)
+
+
+def encoded(heartbeat: Heartbeat) -> str:
+    """Return a heartbeat as JSON for `beat()`; raise `Refused` if a gateway would refuse it."""
+    check_message(heartbeat)
+    if isinstance(heartbeat, UpdatingHeartbeat):
+        heartbeat = replace(heartbeat, updates=())
+    return _storable(dumps(heartbeat))
+
+
+def encoded_updates(heartbeat: Heartbeat) -> str:
+    """Return the updates of a checked heartbeat as elements of the array for `note_updates()`.
+
+    Empty if it has none, which is nearly always so.
+    """
+    if not isinstance(heartbeat, UpdatingHeartbeat):
+        return ""
+    session = {"session": heartbeat.session}
+    return _storable(",".join(dumps(session | members(update)) for update in heartbeat.updates))
+
+
+def _storable(text: str) -> str:
+    if not is_unicode(text) or has_nul_escape(text):
+        raise Refused("NUL or half a surrogate pair in a heartbeat, which no database can store")
+    return text
 
 
 @dataclass(slots=True)
@@ -205,7 +173,8 @@ class HeartbeatBatcher(Closing):
         (repeat it), `Refused` if there is no point in repeating.
         """
         text, updates = encoded(heartbeat), encoded_updates(heartbeat)
-        return await self.send(heartbeat.session, text, len(heartbeat.held), updates)
+        named = len(heartbeat.held) + len(heartbeat.claims)
+        return await self.send(heartbeat.session, text, named, updates)
 
     async def send(self, session: int, text: str, named: int, updates: str = "") -> HeartbeatAnswer:
         """Send a checked and encoded heartbeat; see `heartbeat`.
@@ -240,7 +209,7 @@ class HeartbeatBatcher(Closing):
         self._round = None
         if not round_.cancelled() and (error := round_.exception()) is not None:
             log.error("heartbeats were broken off", exc_info=error)
-        common = sum(not one.large for one in self._waiting.values())
+        common = sum(not beat.large for beat in self._waiting.values())
         if common >= self._most:
             self._dispatch()
         elif self._waiting and self._due is None:
@@ -254,19 +223,19 @@ class HeartbeatBatcher(Closing):
         """Take the next batch, without the heartbeats whose answers nobody waits for."""
         batch: list[_Waiting] = []
         size = 0
-        common = (one for one in self._waiting.values() if not one.large)
+        common = (beat for beat in self._waiting.values() if not beat.large)
         taken = list(itertools.islice(common, self._most))
         # If only large ones wait, take one of them.
         if not taken and not self._large_turns.wait_s(asyncio.get_running_loop().time()):
             taken = [*self._waiting.values()][:1]
-        for one in taken:
-            size += len(one.text) + len(one.updates)
+        for beat in taken:
+            size += len(beat.text) + len(beat.updates)
             if batch and size > MOST_CHARS:
                 break
-            batch.append(one)
-        for one in batch:
-            del self._waiting[one.session]
-        return [one for one in batch if not all(answer.done() for answer in one.answers)]
+            batch.append(beat)
+        for beat in batch:
+            del self._waiting[beat.session]
+        return [beat for beat in batch if not all(answer.done() for answer in beat.answers)]
 
     async def _send(self) -> None:
         batch = self._next_batch()
@@ -279,8 +248,8 @@ class HeartbeatBatcher(Closing):
                 await in_halves(batch, self._answer, self._refuse, _is_of_one)
         except BaseException as error:
             # Whatever it is, nobody may wait for an answer that will not come.
-            for one in batch:
-                one.resolve(TransportFailed(f"the heartbeat was broken off: {error!r}"))
+            for beat in batch:
+                beat.resolve(TransportFailed(f"the heartbeat was broken off: {error!r}"))
             raise
         finally:
             if large:
@@ -290,9 +259,9 @@ class HeartbeatBatcher(Closing):
         """Send a batch in one statement."""
         rows, reasons = await self._run_statement(batch)
         rows_by_session = {row["session_id"]: row for row in rows}
-        for one in batch:
-            row, why = rows_by_session.get(one.session), reasons.get(one.session, "")
-            one.resolve(outcome(row, self._connection.timeline, why))
+        for beat in batch:
+            row, why = rows_by_session.get(beat.session), reasons.get(beat.session, "")
+            beat.resolve(outcome(row, self._connection.timeline, why))
 
     @staticmethod
     def _refuse(batch: list[_Waiting], error: Exception) -> None:
@@ -300,13 +269,13 @@ class HeartbeatBatcher(Closing):
             log.error("heartbeats of %d sessions were refused: %s", len(batch), error)
         elif not isinstance(error, TransportFailed):
             raise error
-        for one in batch:
-            one.resolve(error)
+        for beat in batch:
+            beat.resolve(error)
 
     async def _run_statement(self, batch: list[_Waiting]) -> tuple[list[Row], dict[int, str]]:
         """Return the rows of `beat()`, and why sessions among them are to drain."""
-        heartbeats = f"[{','.join(one.text for one in batch)}]"
-        updates = ",".join(one.updates for one in batch if one.updates)
+        heartbeats = f"[{','.join(beat.text for beat in batch)}]"
+        updates = ",".join(beat.updates for beat in batch if beat.updates)
         with as_transport_errors():
             try:
                 return await asyncio.wait_for(self._renew(heartbeats, updates), ANSWER_S)
@@ -325,24 +294,15 @@ class HeartbeatBatcher(Closing):
         return rows, {row["session_id"]: row["why"] for row in reasons}
 
 
-def encoded_updates(heartbeat: Heartbeat) -> str:
-    """Return the updates of a heartbeat as elements of the array for `note_updates()`.
-
-    Empty if it has none, which is nearly always so. Raise `Refused` for values that would fail
-    there.
-    """
-    if not isinstance(heartbeat, UpdatingHeartbeat):
-        return ""
-    if len(heartbeat.updates) > MAX_UPDATES:
-        raise Refused(f"a heartbeat has {MAX_UPDATES} updates at most")
-    return ",".join(_update(one, heartbeat.session) for one in heartbeat.updates)
+def timeline_of(heartbeat: asyncio.Task[HeartbeatAnswer]) -> int:
+    """Return the timeline of the server that answered a heartbeat, 0 if none has yet."""
+    answered = heartbeat.done() and not heartbeat.cancelled() and heartbeat.exception() is None
+    return heartbeat.result().timeline if answered else 0
 
 
-def _update(update: Update, session: int) -> str:
-    for number in (update.campaign, update.task, update.written):
-        if type(number) is not int or not 0 <= number <= _MOST_BIGINT:
-            raise Refused(f"{number!r:.80} is not the number of a campaign or task, or of bytes")
-    check_leases([update.lease])
-    note = clean(update.note)[:MAX_NOTE_CHARS]
-    members = {**vars(update), "session": session, "note": note or None}
-    return json.dumps(members, separators=(",", ":"))
+def ends_wait(heartbeat: asyncio.Task[HeartbeatAnswer]) -> bool:
+    """Return whether a heartbeat has found that its session has ended or has to drain."""
+    error = heartbeat.exception()
+    if error is None:
+        return heartbeat.result().orders.drain
+    return isinstance(error, SessionLost)

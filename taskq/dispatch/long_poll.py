@@ -1,9 +1,9 @@
 """Long polls: agents that find nothing to claim wait here until there are tasks.
 
 One statement per turn asks for all waiting agents what could be claimed (see
-sql/functions/claimable.sql). Each turn wakes as many agents as there are tasks for them, longest
+claimable.sql). Each turn wakes as many agents as there are tasks for them, longest
 waiting first. Notifications bring the next turn forward: a process that makes tasks claimable sends
-one if any gateway has waiting agents (see sql/functions/announce_tasks.sql). A lost notification
+one if any gateway has waiting agents (see announce_tasks.sql). A lost notification
 costs only the rest of a pause. Reports and claims send none.
 
 An agent that comes while others wait in the same scope need not try to claim before it waits: see
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,10 +23,11 @@ from contextlib import suppress
 from typing import Final
 
 from taskq.db.connections import Database, Row
-from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.fair_share import FRESH_S, Scope
 from taskq.dispatch.group_commit import Closing, cancel, resolve
 from taskq.dispatch.wait_queues import WaitQueues
 from taskq.model.errors import TaskqError
+from taskq.model.loop_faults import LoopFaults
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +37,12 @@ POLL_S: Final = 0.8
 _JITTER: Final = 0.05
 #: Seconds until the next turn after this gateway has made tasks claimable, so that several changes
 #: share a turn. After a turn, such turns rest for this many times its length, so that they never
-#: cost more than a tenth of a server's core; and for so long at most.
-_SOON_S: Final = 0.005
+#: cost more than a tenth of a server's core; and for so long at most. Where a server is busy with
+#: other work, a turn takes longer without costing more: its length counts as at most so many times
+#: that of the turn before.
+_SOON_S: Final = 0.002
 _REST: Final = 10
+_LONGER: Final = 1.25
 _MOST_REST_S: Final = 0.25
 #: Scopes that one statement asks about; if there are more, they take turns.
 _MOST_SCOPES: Final = 1_000
@@ -88,8 +93,11 @@ class LongPoll(Closing):
         self._polling: asyncio.Task[None] | None = None
         self._due = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._turn_s = float("inf")
         self._rested_at = float("-inf")
+        self._news_at = float("-inf")
         self._failures = 0
+        self._listening = LoopFaults(log, "listening for tasks of other gateways")
         self._passed = 0
         self._draining = False
 
@@ -102,7 +110,14 @@ class LongPoll(Closing):
         """Return whether an agent waits in a scope; then it found nothing a moment ago."""
         return self._queues.queue_scope(scope) in self._queues
 
-    async def wait(self, scope: Scope, seconds: float, unfinished: int | None = None) -> bool:
+    async def wait(
+        self,
+        scope: Scope,
+        seconds: float,
+        unfinished: int | None = None,
+        *,
+        drawn_at: float = -math.inf,
+    ) -> bool:
         """Wait until there may be a task for the caller, at most so many seconds.
 
         True: claim again, since there may be tasks, or nothing is unfinished any more. False: time
@@ -110,18 +125,25 @@ class LongPoll(Closing):
 
         unfinished: the count in the caller's last answer. A caller that has seen a count of 0 must
         pass it, and is then woken for tasks only; otherwise each turn would wake it.
+
+        drawn_at: when the order of campaigns was drawn in which the caller has just claimed.
         """
         if self._draining or seconds <= 0:
             return False
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[bool] = loop.create_future()
-        place = self._queues.join(
-            self._queues.queue_scope(scope), woken, wake_at_end=unfinished != 0
-        )
+        scope = self._queues.queue_scope(scope)
+        is_first = scope not in self._queues
+        place = self._queues.join(scope, woken, wake_at_end=unfinished != 0)
         if self._polling is None:
             self._polling = loop.create_task(self._poll_while_waiting())
         elif self._lingering:
             self._due.set()
+        if is_first and max(drawn_at, loop.time() - FRESH_S) < self._news_at:
+            # The turn for these tasks did not ask for this scope, and an order of campaigns that
+            # was drawn before them has just sent the caller here. Where it was drawn after them, a
+            # turn would find nothing, and its rest would delay the turn for the next tasks.
+            self._turn_soon()
         timer = loop.call_later(seconds, resolve, woken, False)
         try:
             return await woken
@@ -137,9 +159,9 @@ class LongPoll(Closing):
         Otherwise hosts that must avoid the waiting tasks would hold up the agents behind them.
         """
         if self._passed < _MOST_PASSED:
-            for one in self._queues.first(self._queues.queue_scope(scope)):
+            for future in self._queues.first(self._queues.queue_scope(scope)):
                 self._passed += 1
-                resolve(one, True)
+                resolve(future, True)
 
     def poll_soon(self) -> None:
         """Take a turn soon, here and elsewhere: tasks have become claimable by this gateway."""
@@ -149,6 +171,10 @@ class LongPoll(Closing):
             self._announcing = asyncio.get_running_loop().create_task(self._announce())
 
     def _look_soon(self) -> None:
+        self._news_at = asyncio.get_running_loop().time()
+        self._turn_soon()
+
+    def _turn_soon(self) -> None:
         if self._polling is not None and not self._failures:
             rest_s = self._rested_at - asyncio.get_running_loop().time()
             self._set_timer(max(_SOON_S, rest_s))
@@ -156,16 +182,16 @@ class LongPoll(Closing):
     def drain(self) -> None:
         """End all waits, now and from now on."""
         self._draining = True
-        for one in self._queues:
-            resolve(one, False)
-        for one in self._woken:
-            resolve(one, False)
+        for future in self._queues:
+            resolve(future, False)
+        for future in self._woken:
+            resolve(future, False)
         self._due.set()
 
     async def close(self) -> None:
         """End all waits, and close the connection."""
         self.drain()
-        await cancel([one for one in (self._polling, self._announcing) if one is not None])
+        await cancel([task for task in (self._polling, self._announcing) if task is not None])
         await self._connection.close()
 
     async def _poll_while_waiting(self) -> None:
@@ -204,9 +230,9 @@ class LongPoll(Closing):
         """Listen for announcements, or no longer; without them, turns find all tasks."""
         if on == (self._listens_on == self._connection.opened):
             return
-        with suppress(TaskqError, asyncio.TimeoutError):
+        with self._listening.noted(), suppress(TaskqError, asyncio.TimeoutError):
             if not self._connection.opened:
-                await self._rows("timeline_and_pid")
+                await self._rows("installation")  # any: it opens the connection
             if not self._connection.is_direct:
                 return  # a pooler's sessions are other clients' too
             (row,) = await self._rows("listen_for_tasks", listening=on)
@@ -217,7 +243,7 @@ class LongPoll(Closing):
         try:
             while self._to_announce and not self._draining:
                 self._to_announce = False
-                with suppress(TaskqError, asyncio.TimeoutError):
+                with self._listening.noted(), suppress(TaskqError, asyncio.TimeoutError):
                     await self._rows("announce_tasks")
                 await asyncio.sleep(_ANNOUNCE_S)
         finally:
@@ -269,7 +295,8 @@ class LongPoll(Closing):
         scopes = self._queues.next_scopes(_MOST_SCOPES)
         (row,) = await self._rows("claimable", servings=_encoded(scopes), front=self._front)
         answered_at = loop.time()
-        self._rested_at = answered_at + min(_MOST_REST_S, _REST * (answered_at - asked_at))
+        self._turn_s = min(answered_at - asked_at, _LONGER * self._turn_s)
+        self._rested_at = answered_at + min(_MOST_REST_S, _REST * self._turn_s)
         groups, unfinished = row["claimable"], row["unfinished"]
         for number in {number for numbers, _ in groups for number in numbers}:
             self._found(scopes[number])
@@ -280,8 +307,8 @@ class LongPoll(Closing):
 def _encoded(scopes: Sequence[Scope]) -> str:
     return json.dumps(
         [
-            {"path": one.path, "lifetime_s": one.lifetime_s, "offers": one.offers}
-            | ({"without": one.without} if one.without else {})
-            for one in scopes
+            {"path": scope.path, "lifetime_s": scope.lifetime_s, "offers": scope.offers}
+            | ({"without": scope.without} if scope.without else {})
+            for scope in scopes
         ]
     )

@@ -6,6 +6,7 @@ home           the folder of all files, and its lock
 cluster        initdb, all or nothing
 settings       postgresql.conf, pg_hba.conf, pg_ident.conf
 postmaster     the server process: check, start and stop it
+working        whether a server runs a statement
 server         the above in order: `Server.up`, `down` and `status`
 redis_server   the same verbs for Redis: which program to use, start and stop it
 """

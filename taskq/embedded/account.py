@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from taskq.model.errors import ServerUnsuitable, Unavailable, UsageError
+from taskq_agent.paths import exists
 
 ROOT_UID: Final = 0
 UNPRIVILEGED: Final = "postgres"
 #: Other programs run as this user too, so they may read and change the data.
 SHARED: Final = "nobody"
+
+MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ def server_account(data_dir: Path) -> Account:
     Raises ServerUnsuitable when there is no such account, UsageError for a wrong TASKQ_RUN_AS.
     """
     caller = os.geteuid()
-    owner = data_dir.stat().st_uid if data_dir.exists() else None
+    owner = data_dir.stat().st_uid if exists(data_dir) else None
     if caller != ROOT_UID:
         return _account(_entry_of(caller))
     wanted = _entry_in_environment()
@@ -179,9 +182,6 @@ def _account(entry: pwd.struct_passwd) -> Account:
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, groups)
 
 
-MAX_LOG_BYTES: Final = 16 * 1024 * 1024
-
-
 def launch(args: Sequence[str | Path], account: Account, log: Path) -> subprocess.Popen[bytes]:
     """Start a program that outlives this process; its output is appended to the log."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
@@ -197,7 +197,7 @@ def launch(args: Sequence[str | Path], account: Account, log: Path) -> subproces
 
 def rotated(log: Path) -> int:
     """Rotate a large log; return the position at which the next output begins."""
-    if not log.exists():
+    if not exists(log):
         return 0
     size = log.stat().st_size
     if size <= MAX_LOG_BYTES:

@@ -14,6 +14,7 @@ from taskq.embedded.home import Home, write_file
 from taskq.embedded.installation import Installation
 from taskq.embedded.settings import ROLE, sync_method
 from taskq.model.errors import ServerUnsuitable, TaskqError, Unavailable
+from taskq_agent.paths import exists
 
 DATABASE: Final = "taskq"
 STAGING_PREFIX: Final = "data.unfinished."
@@ -42,7 +43,7 @@ def ensure_cluster(home: Home, account: Account, installation: Installation) -> 
 
 
 def _create(home: Home, account: Account, installation: Installation) -> None:
-    if home.data.exists() and any(home.data.iterdir()):
+    if exists(home.data) and any(home.data.iterdir()):
         raise ServerUnsuitable(
             f"{home.data} is not empty and no data directory of PostgreSQL: move it away, or set "
             "TASKQ_HOME to a new directory"

@@ -31,6 +31,7 @@ from typing import Any, Final
 
 from taskq.embedded.account import ROOT_UID, Account, user_name
 from taskq.model.errors import ServerUnsuitable, Unavailable, UsageError
+from taskq_agent.paths import exists, is_dir
 from taskq_agent.text import is_unicode
 
 ROOT_HOME: Final = Path("/var/lib/taskq")
@@ -95,7 +96,7 @@ class Home:
         """Create the home if it is absent; do not change existing files."""
         self.check_owner()
         way = (self.path, *self.path.parents)
-        absent = [path for path in way if not path.exists()]
+        absent = [path for path in way if not exists(path)]
         account.check_reaches(way[len(absent)])
         for path in reversed(absent):
             make_directory(path, 0o755 if account.is_other else 0o700)
@@ -128,9 +129,16 @@ class Home:
         try:
             deadline = time.monotonic() + LOCK_TIMEOUT_S
             while True:
-                with contextlib.suppress(BlockingIOError):
+                try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
+                except BlockingIOError:
+                    pass
+                except OSError as error:
+                    raise ServerUnsuitable(
+                        f"the file system of {self.path} has no locks ({error.strerror}), and no "
+                        "database can be on it: set TASKQ_HOME to a directory on a local disk"
+                    ) from None
                 if time.monotonic() > deadline:
                     raise Unavailable(
                         f"another process has been starting or stopping the server of {self.path} "
@@ -169,7 +177,7 @@ class Home:
             *(self.log, self.log.with_name("server.log.1")),
         ]
         staged = self.path.glob(".taskq-*")
-        return [path for path in (*inside, *staged, *self._socket_dirs()) if path.exists()]
+        return [path for path in (*inside, *staged, *self._socket_dirs()) if exists(path)]
 
     def _socket_dirs(self) -> Iterator[Path]:
         """Yield the folders outside the home that a socket may be in."""
@@ -203,7 +211,7 @@ def write_file(path: Path, text: str, mode: int) -> None:
 
 def make_directory(path: Path, mode: int) -> None:
     """Create a directory, if it is absent, with its mode from the first moment and any umask."""
-    if path.is_dir():
+    if is_dir(path):
         return
     try:
         fresh = Path(tempfile.mkdtemp(prefix=".taskq-", dir=path.parent))
@@ -214,7 +222,7 @@ def make_directory(path: Path, mode: int) -> None:
         fresh.rename(path)
     except OSError:
         fresh.rmdir()
-        if not path.is_dir():
+        if not is_dir(path):
             raise
 
 

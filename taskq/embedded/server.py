@@ -19,10 +19,14 @@ from taskq.embedded.home import Home, default_home, read_state, write_file
 from taskq.embedded.installation import Installation, locate, reachable
 from taskq.embedded.postmaster import Postmaster
 from taskq.embedded.settings import ROLE, write_settings
+from taskq.embedded.working import fault_of
 from taskq.model.errors import Conflict, Unavailable, UsageError
+from taskq_agent.paths import exists, is_dir
 
 PORT_RANGE: Final = range(1024, 32_768)
 """The kernel gives higher ports to outgoing connections, so one may be taken at any moment."""
+
+LOCAL: Final = "127.0.0.1"
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -60,9 +64,10 @@ class Server:
     def up(self, *, port: int | None = None) -> ServerInfo:
         """Return the running server; start it first if it is down, and make it if it is new.
 
-        Many processes may call it at once. It finds a running server in about a millisecond. With
-        a `port` (1024 to 32767) a server that it starts also listens at 127.0.0.1; the next start
-        is without, unless user.conf sets one.
+        Many processes may call it at once. A server runs if a statement does: one that can work no
+        longer, since its programs or its shared memory were removed, is started anew. With a `port`
+        (1024 to 32767) a server that it starts also listens at 127.0.0.1; the next start is
+        without, unless user.conf sets one.
 
         Raises Unavailable when the port is taken, the disk is full or the start fails; Conflict
         when it runs without that port or on another host; ServerUnsuitable when no PostgreSQL
@@ -72,15 +77,17 @@ class Server:
             raise UsageError(f"port {port} is outside {PORT_RANGE.start} to {PORT_RANGE.stop - 1}")
         with self.home.usable():
             running = self._running()
-            if running is not None:
+            if running is not None and _works(running):
                 return self._info(running, port)
             self.home.make(server_account(self.home.data))
             with self.home.locked():
                 self._wait_for_one_underway()
                 running = self._running()
-                if running is not None:
+                if running is not None and _works(running):
                     return self._info(running, port)
-                started = self._start(port)
+                if running is not None and port is None and running.listen_address == LOCAL:
+                    port = running.tcp_port
+                started = self._start(port, instead_of=running)
                 return replace(self._info(started, port), started_now=True)
 
     def down(self, *, immediate: bool = False) -> bool:
@@ -118,19 +125,19 @@ class Server:
         with self.home.usable():
             paths = self.home.stored()
             for path in paths:
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                shutil.rmtree(path) if is_dir(path) else path.unlink(missing_ok=True)
             with suppress(OSError):  # it does not exist, or has files of the user's
                 self.home.path.rmdir()
         return paths
 
     def status(self) -> ServerInfo | None:
-        """Return the server if it accepts connections, else None; change nothing.
+        """Return the server if it works, else None; change nothing.
 
         Raises Conflict when it runs on another host, ServerUnsuitable for another user's home.
         """
         with self.home.usable():
             running = self._running()
-            return None if running is None else self._info(running, None)
+            return None if running is None or not _works(running) else self._info(running, None)
 
     def _running(self) -> Postmaster | None:
         found = postmaster.read_pid_file(self.home.data)
@@ -146,23 +153,34 @@ class Server:
         if found is not None and found.is_alive():
             postmaster.wait_until_ready(self.home.data, self.home.log)
 
-    def _start(self, port: int | None) -> Postmaster:
-        """Start the server; the caller holds the lock, and no server runs."""
+    def _start(self, port: int | None, *, instead_of: Postmaster | None) -> Postmaster:
+        """Start the server; the caller holds the lock.
+
+        instead_of: a server that works no longer; it stays if no other could be started.
+        """
         home = self.home
-        if port is not None:
+        if port is not None and (instead_of is None or port != instead_of.tcp_port):
             _check_port_is_free(port)
         account = server_account(home.data)
         installation = reachable(self._installation or locate(), account, home)
         ensure_cluster(home, account, installation)
+        if instead_of is not None:
+            postmaster.stop(instead_of, immediate=False)
         socket_dir = home.make_socket_dir(account)
         conf = write_settings(home, account, socket_dir)
         postmaster.clear_stale(home.data, socket_dir)
         state = _this_host() | {"version": installation.version_text}
         write_file(home.state, json.dumps(state), 0o644)
-        tcp = () if port is None else ("--listen_addresses=127.0.0.1", f"--port={port}")
+        tcp = () if port is None else (f"--listen_addresses={LOCAL}", f"--port={port}")
         postgres = installation.bin_dir / "postgres"
-        args = (postgres, "-D", home.data, f"--config_file={conf}", *tcp)
-        return postmaster.start(args, account, home.data, home.log)
+        # `start` reads the log.
+        args = (postgres, "-D", home.data, f"--config_file={conf}", "--lc_messages=C", *tcp)
+        started = postmaster.start(args, account, home.data, home.log)
+        if (fault := fault_of(started.door, ROLE, DATABASE)) is not None:
+            raise Unavailable(
+                f"PostgreSQL was started anew, and still cannot work: {fault}; see {home.log}"
+            )
+        return started
 
     def _check_not_elsewhere(self, found: Postmaster) -> None:
         """Refuse a data directory whose server may be running on another host.
@@ -215,10 +233,14 @@ class Server:
         )
 
 
+def _works(running: Postmaster) -> bool:
+    return fault_of(running.door, ROLE, DATABASE) is None
+
+
 def _this_host() -> dict[str, str]:
     """Return this host's name, which survives a restart, and boot id, common to its containers."""
     host = socket.gethostname()
-    boot_id = _BOOT_ID.read_text(encoding="utf-8").strip() if _BOOT_ID.exists() else host
+    boot_id = _BOOT_ID.read_text(encoding="utf-8").strip() if exists(_BOOT_ID) else host
     return {"host": host, "boot_id": boot_id}
 
 

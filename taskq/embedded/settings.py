@@ -15,6 +15,7 @@ from typing import Final
 
 from taskq.embedded.account import ROOT_UID, Account, user_name
 from taskq.embedded.home import Home, make_directory, write_file
+from taskq_agent.paths import exists
 
 ROLE: Final = "taskq"
 MIB: Final = 1024 * 1024
@@ -43,7 +44,8 @@ track_io_timing = on
 recovery_init_sync_method = {sync_method}
 timezone = 'UTC'
 log_timezone = 'UTC'
-lc_messages = 'C'
+# logind removes a user's other shared memory when that user logs out.
+dynamic_shared_memory_type = mmap
 include_if_exists {user_conf}
 """
 
@@ -69,7 +71,7 @@ def write_settings(home: Home, account: Account, socket_dir: Path) -> Path:
         home.conf / name
         for name in ("postgresql.conf", "pg_hba.conf", "pg_ident.conf", "user.conf")
     )
-    if not user.exists():
+    if not exists(user):
         write_file(user, _USER, mode)
     write_file(hba, _HBA, mode)
     write_file(ident, _ident(account), mode)

@@ -116,8 +116,12 @@ class Outputs(TaskArchives):
     def files(self, campaign: int, task: int) -> dict[str, bytes]:
         """Return the output files of a task by name; raise as `read` does."""
         archives = self.find(campaign, [task]).values()
-        members = (member for one in archives for member in self.read(campaign, task, one))
-        return {"/".join(one.parts): one.content for one in members if one.content is not None}
+        members = (member for archive in archives for member in self.read(campaign, task, archive))
+        return {
+            "/".join(member.parts): member.content
+            for member in members
+            if member.content is not None
+        }
 
     def read(self, campaign: int, task: int, found: Input) -> list[Member]:
         """Return the files and folders of an archive, checked: no name leads out of a folder.
@@ -127,8 +131,8 @@ class Outputs(TaskArchives):
         try:
             data = self._blobs.whole(found.digest, "output files")
             listed = list(members(bytes(data), heading(OUTPUT, campaign, task), MAX_BLOB_BYTES))
-            for one in listed:
-                check_name("/".join(one.parts))
+            for member in listed:
+                check_name("/".join(member.parts))
         except ResultLost:  # damaged: another store would not help
             raise
         except NotFound as error:

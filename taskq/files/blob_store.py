@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 from taskq.model.errors import NotFound, ResultLost, UsageError
+from taskq_agent.paths import exists, is_file
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 CHUNK_BYTES: Final = 1_048_576
@@ -43,9 +43,8 @@ class BlobStore(ABC):
                 if size > most:
                     raise UsageError(f"{str(data)!r} has more than {most} bytes, the most allowed")
                 hashed.update(chunk)
-            file.seek(0)
             digest = hashed.hexdigest()
-            self._put(digest, size, _verified(_chunks(file), digest))
+            self._put(digest, size, _Verified(file, digest))
         return digest, size
 
     def put_verified(self, digest: str, data: bytes) -> None:
@@ -67,19 +66,21 @@ class BlobStore(ABC):
             raise UsageError(f"a blob of {len(data)} bytes; {MAX_BLOB_BYTES} at most")
         self._put(digest, len(data), [data])
 
-    def put_file(self, path: Path, digest: str) -> None:
-        """Store a file of at most 1 GiB that must have this digest; raise `UsageError` if not."""
-        with _reading(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > MAX_INPUT_BYTES:
-                raise UsageError(f"more than {MAX_INPUT_BYTES} bytes, the most allowed")
-            hashed = hashlib.sha256()
-            for chunk in _chunks(file):
-                hashed.update(chunk)
-            if hashed.hexdigest() != check_digest(digest):
-                raise UsageError(f"the data do not have the digest {digest}")
-            file.seek(0)
-            self._put(digest, size, _verified(_chunks(file), digest))
+    def put_file(self, file: IO[bytes], digest: str) -> None:
+        """Store an open file of at most 1 GiB that must have this digest.
+
+        Raise `UsageError` if it has another, or the file is too large.
+        """
+        hashed, size = hashlib.sha256(), 0
+        file.seek(0)
+        for chunk in _chunks(file):
+            hashed.update(chunk)
+            size += len(chunk)
+        if size > MAX_INPUT_BYTES:
+            raise UsageError(f"more than {MAX_INPUT_BYTES} bytes, the most allowed")
+        if hashed.hexdigest() != check_digest(digest):
+            raise UsageError(f"the data do not have the digest {digest}")
+        self._put(digest, size, _Verified(file, digest))
 
     @abstractmethod
     def size(self, digest: str) -> int:
@@ -113,7 +114,10 @@ class BlobStore(ABC):
 
     @abstractmethod
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
-        """Store the concatenated chunks as a blob; store nothing if iterating them raises."""
+        """Store the concatenated chunks as a blob; store nothing if iterating them raises.
+
+        chunks: can be iterated again.
+        """
 
     def _put_stream(self, data: Iterable[bytes], most: int) -> tuple[str, int]:
         """Store a stream through a temporary file, since its digest is known only at its end."""
@@ -149,7 +153,7 @@ def parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
 @contextmanager
 def _reading(path: Path) -> Iterator[BinaryIO]:
     try:
-        if not path.is_file() and path.exists():
+        if not is_file(path) and exists(path):
             raise UsageError(f"{str(path)!r} is not a regular file")
         with path.open("rb") as file:
             yield file
@@ -159,15 +163,23 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
         raise UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from None
 
 
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
     while chunk := file.read(CHUNK_BYTES):
         yield chunk
 
 
-def _verified(chunks: Iterable[bytes], digest: str) -> Iterator[bytes]:
-    hashed = hashlib.sha256()
-    for chunk in chunks:
-        hashed.update(chunk)
-        yield chunk
-    if hashed.hexdigest() != digest:
-        raise UsageError("the file was changed while it was read; nothing was stored")
+class _Verified:
+    """The chunks of an open file, each time from its beginning; they must have a digest."""
+
+    def __init__(self, file: IO[bytes], digest: str) -> None:
+        self._file = file
+        self._digest = digest
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        hashed = hashlib.sha256()
+        for chunk in _chunks(self._file):
+            hashed.update(chunk)
+            yield chunk
+        if hashed.hexdigest() != self._digest:
+            raise UsageError("the file was changed while it was read; nothing was stored")

@@ -22,6 +22,7 @@ from taskq.files.fsspec_store import FsspecBlobs
 from taskq.files.s3_store import S3Blobs
 from taskq.model.errors import NotFound, NotOverGateway, UsageError
 from taskq_agent.http.connections import chunks_of
+from taskq_agent.paths import is_dir
 
 #: A blob that PostgreSQL takes with one statement.
 MAX_SHORT_BYTES: Final = 8_388_608
@@ -55,7 +56,7 @@ class GatewayBlobs(BlobStore):
         with suppress(NotFound):
             if self.size(digest) == size:
                 return
-        self._gateway.upload(digest, size, iter(chunks))
+        self._gateway.upload(digest, size, chunks)
 
 
 class DatabaseBlobs(BlobStore):
@@ -130,7 +131,7 @@ def open_blobs(database: Queries, where: str | None = None) -> BlobStore:
     if not Path(where).is_absolute():
         raise UsageError(f"the folder of blobs must be an absolute path, not {where!r}")
     # Blobs in a misspelt folder, or one whose file system is not mounted, would never be found.
-    if not os.path.isdir(where):  # noqa: PTH112  # False, too, for what may not be looked at
+    if not is_dir(where):  # False, too, for what may not be looked at
         raise UsageError(
             f"there is no folder {where!r} for blobs on this machine: make it (`mkdir -p`), mount "
             "it, or name another by --blobs or TASKQ_BLOBS"

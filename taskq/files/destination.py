@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
 from taskq.model.errors import NotFound, OutputFailed, UsageError
+from taskq_agent.paths import exists, is_dir, is_file, is_link
 
 _MOST_LINKS: Final = 40  # as many as Linux follows
 
@@ -37,14 +38,22 @@ def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
             yield stream
         return
     path = Path(os.path.realpath(destination))  # a symbolic link stays one
-    if path.is_dir():
+    if is_dir(path):
         raise UsageError(f"{str(destination)!r} is a directory; name a file in it")
-    if path.exists() and not path.is_file():
+    if exists(path) and not is_file(path):
         with _create(path, "wb", path) as stream, _until_broken(stream):
             yield stream
         return
     with _replacing(path) as stream:
         yield stream
+
+
+def _is_empty(folder: Path) -> bool:
+    """Return whether a folder surely holds nothing."""
+    try:
+        return not any(folder.iterdir())
+    except OSError:
+        return False
 
 
 def _descriptor(path: Path) -> int | None:
@@ -57,7 +66,7 @@ def _descriptor(path: Path) -> int | None:
         folder = os.path.realpath(path.parent)
         if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
             return int(path.name)
-        if not path.is_symlink():
+        if not is_link(path):
             return None
         path = Path(folder, path.readlink())
     return None
@@ -95,7 +104,7 @@ def new_folder(destination: str | Path) -> Iterator[Path]:
     Raise `UsageError` if the path exists and is not an empty folder, otherwise as `opened` does.
     """
     path = Path(os.path.realpath(destination))
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if exists(path) and not (is_dir(path) and _is_empty(path)):
         raise UsageError(f"{str(destination)!r} exists already; name a new folder, or an empty one")
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     with _making(path):

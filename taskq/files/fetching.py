@@ -46,7 +46,7 @@ class Fetched:
 
     def note(self, listed: Sequence[Member]) -> None:
         """Count the output files of a task."""
-        contents = [one.content for one in listed if one.content is not None]
+        contents = [member.content for member in listed if member.content is not None]
         self.tasks += 1
         self.files += len(contents)
         self.bytes += sum(map(len, contents))
@@ -79,7 +79,7 @@ def fetch(
             if path not in campaigns:
                 raise UsageError(f"a result of {path}, which is neither {top} nor below it")
             of_one = list(group)
-            found = outputs.find(campaigns[path], [one.task_id for one in of_one])
+            found = outputs.find(campaigns[path], [result.task_id for result in of_one])
             above = [*filter(None, path.removeprefix(top).split("/"))]
             fetched.empty += len(of_one) - len(found)
             for result in of_one:
@@ -110,13 +110,13 @@ def folder_name(key: str) -> str:
 
 
 def _write(to: Path, above: Sequence[str], listed: Sequence[Member]) -> None:
-    for one in listed:
-        folders = [*above, *one.parts]
-        name = folders.pop() if one.content is not None else ""
+    for member in listed:
+        folders = [*above, *member.parts]
+        name = folders.pop() if member.content is not None else ""
         try:
             with _inside(to, folders) as folder:
-                if one.content is not None:
-                    _write_file(folder, name, one.content, executable=one.executable)
+                if member.content is not None:
+                    _write_file(folder, name, member.content, executable=member.executable)
         except OSError as error:
             text = f"{str(to.joinpath(*folders, name))!r:.300} cannot be written: {error.strerror}"
             raise (UsageError if error.errno in OF_THE_NODE else ResultLost)(text) from error

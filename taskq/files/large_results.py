@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from taskq.db.access import Queries
-from taskq.db.stored_json import loads, why_unreadable
+from taskq.db.stored_json import why_unreadable
 from taskq.files.blob_store import BlobStore, check_digest
 from taskq.files.blobs import open_blobs
 from taskq.model.errors import NotFound, ResultLost, UsageError
 from taskq.model.words import as_json
 from taskq_agent.arrays import base64_of
 from taskq_agent.buffers import is_packed, json_of
+from taskq_agent.json_limits import loads
 from taskq_agent.protocol import RESULT_REFERENCE
 
 log = logging.getLogger(__name__)

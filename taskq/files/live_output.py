@@ -1,7 +1,7 @@
 """Follow the output of a task while it runs, after the stored output of its ended attempts.
 
 A follower asks every two seconds, and the agent sends the end of the output for as long as somebody
-asks; see `sql/functions/follow.sql`.
+asks; see `follow.sql`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import codecs
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.db.address import Row
+from taskq.db.rows import Row
 from taskq.model.errors import NotFound
 from taskq.model.pauses import sleep
 from taskq.model.seed import FINAL
@@ -39,6 +39,7 @@ class OutputPart:
     status: str
     attempt: int
     host: str | None
+    _: KW_ONLY
     text: str = ""
     skipped: int = 0
     ended: Attempt | None = None
@@ -58,28 +59,28 @@ def output_of(database: Queries, campaign: int, task: int) -> Iterator[OutputPar
         status, attempt, host = now = row["status"], row["attempt"], row["host"]
         if now != before:
             stored = database.rows("attempts", campaign=campaign, task=task)
-            attempts = [Attempt(**one) for one in stored]
+            attempts = [Attempt(**row) for row in stored]
             if before is None:  # callers list those that ended before
                 ended = len(attempts) - (status in FINAL)
-            for one in attempts[ended:]:
-                yield _last_part(status, one, shown)
+            for last in attempts[ended:]:
+                yield _last_part(status, last, shown)
             yield OutputPart(status, attempt, host)
             before, ended = now, len(attempts)
             shown = _Shown(attempt)
         if status in FINAL:
             return
         if shown is not None and row["written"] is not None:
-            part = shown.new(row["written"], base64.b64decode(row["output"] or ""))
-            if any(part):
-                yield OutputPart(status, attempt, host, *part)
+            text, skipped = shown.new(row["written"], base64.b64decode(row["output"] or ""))
+            if text or skipped:
+                yield OutputPart(status, attempt, host, text=text, skipped=skipped)
         sleep(ASK_S)
 
 
-def _last_part(status: str, one: Attempt, shown: _Shown | None) -> OutputPart:
-    text = one.tail or ""
-    if shown is not None and shown.attempt == one.attempt:
+def _last_part(status: str, attempt: Attempt, shown: _Shown | None) -> OutputPart:
+    text = attempt.tail or ""
+    if shown is not None and shown.attempt == attempt.attempt:
         text = shown.rest(text)
-    return OutputPart(status, one.attempt, one.host, text, ended=one)
+    return OutputPart(status, attempt.attempt, attempt.host, text=text, ended=attempt)
 
 
 def _look(database: Queries, campaign: int, task: int) -> Row:

@@ -94,15 +94,18 @@ class S3Blobs(BlobStore):
 
     def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
         """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
-        if offset and offset >= self.size(digest):  # S3 refuses such a range
-            return
         if end is not None and offset >= end:
             return
         part: Any = {"offset": offset} if end is None else (offset, end)
         whole = not offset and end is None
         with self._translated(digest):
             options: Any = None if whole else {"range": part}
-            found = self._s3.get(self._store, _key(digest), options=options)
+            try:
+                found = self._s3.get(self._store, _key(digest), options=options)
+            except self._s3.exceptions.GenericError:
+                if offset and offset >= self.size(digest):  # S3 refuses such a range
+                    return
+                raise
             yield from parts(map(bytes, found.stream(min_chunk_size=1)))
 
     def remove_archive(self, digest: str) -> None:

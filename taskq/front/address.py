@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
-from taskq.db.address import check_delimited
+from taskq.db.dsn import check_delimited
 from taskq.model.errors import UsageError
 
 Kind = Literal["single", "cluster", "sentinel"]
@@ -25,6 +25,15 @@ _PORTS: Final = {
     "rediss": 6379,
     "redis+sentinel": 26379,
     "rediss+sentinel": 26379,
+}
+
+#: A slot and a node follow `MOVED`; an empty host means the node that refuses.
+_MOVED: Final = re.compile(r"MOVED \d{1,5} (\S{0,255}):(\d{1,5})", re.ASCII)
+#: Refusals of a server that takes no writes, or no more.
+_ELSEWHERE: Final = {
+    "single": (),
+    "cluster": ("CLUSTERDOWN", "MASTERDOWN"),
+    "sentinel": ("READONLY", "MASTERDOWN"),
 }
 
 
@@ -130,10 +139,10 @@ def _nodes(parts: SplitResult) -> tuple[RedisNode, ...]:
     found = []
     places = parts.netloc.rpartition("@")[2]
     for place in places.split(",") if places else ():
-        one = urlsplit(f"//{place}")
-        if not one.hostname or re.search(r"[\s%/\\]", one.hostname):
+        node = urlsplit(f"//{place}")
+        if not node.hostname or re.search(r"[\s%/\\]", node.hostname):
             raise ValueError(place)
-        found.append(RedisNode(one.hostname, one.port or _PORTS.get(parts.scheme, 6379)))
+        found.append(RedisNode(node.hostname, node.port or _PORTS.get(parts.scheme, 6379)))
     return tuple(dict.fromkeys(found))
 
 
@@ -152,16 +161,6 @@ def _fits(scheme: str, nodes: tuple[RedisNode, ...], path: str, kind: Kind, mast
 def _has_password(parts: SplitResult) -> bool:
     user, _, _ = parts.netloc.rpartition("@")
     return ":" in user
-
-
-#: A slot and a node follow `MOVED`; an empty host means the node that refuses.
-_MOVED: Final = re.compile(r"MOVED \d{1,5} (\S{0,255}):(\d{1,5})", re.ASCII)
-#: Refusals of a server that takes no writes, or no more.
-_ELSEWHERE: Final = {
-    "single": (),
-    "cluster": ("CLUSTERDOWN", "MASTERDOWN"),
-    "sentinel": ("READONLY", "MASTERDOWN"),
-}
 
 
 class RedisRoute:

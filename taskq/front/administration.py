@@ -196,7 +196,7 @@ async def _wait_for_entries(database: Database, link: RedisLink, within_s: float
     begin = time.monotonic()
     while True:
         seen = await _report(database, link)
-        filled = [one.entries for one in seen.lists if one.entries]
+        filled = [found.entries for found in seen.lists if found.entries]
         took_s = time.monotonic() - begin
         if (filled and seen.redis_epoch == seen.epoch) or took_s > within_s:
             return Refilled(len(filled), sum(filled), took_s)

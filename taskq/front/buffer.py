@@ -34,6 +34,9 @@ Open: TypeAlias = Callable[[bytes, int, float], "Entry | None"]
 
 Callback: TypeAlias = Callable[[list[Task]], None]
 
+MOST_SESSIONS: Final = 50_000
+MOST_BYTES: Final = 64 << 20
+
 
 class Claim:
     """A claim that waits. callbacks: for the claim and its repetitions."""
@@ -92,9 +95,9 @@ class Buffer:
         taken: list[Entry] = []
         entries = self._entries
         while entries and len(taken) < want:
-            one = opened(entries.popleft(), self._campaign, now)
-            if one is not None:
-                taken.append(one)
+            entry = opened(entries.popleft(), self._campaign, now)
+            if entry is not None:
+                taken.append(entry)
         return taken
 
     def is_low(self) -> bool:
@@ -128,10 +131,6 @@ class Buffer:
         return self.claimed_at < since and not (self.popping or self.claims)
 
 
-MOST_SESSIONS: Final = 50_000
-MOST_BYTES: Final = 64 << 20
-
-
 class Replay:
     """The answer to the last claim of each session, for the sessions answered last.
 
@@ -151,8 +150,8 @@ class Replay:
         answered = self._answered
         if session in answered:
             self._drop(session)
-        raws = [one.raw for one in share]
-        answered[session] = lease, raws, min([one.until for one in share])
+        raws = [entry.raw for entry in share]
+        answered[session] = lease, raws, min([entry.until for entry in share])
         self._bytes += sum(map(len, raws))
         while len(answered) > self._most_sessions or self._bytes > self._most_bytes:
             self._drop(next(iter(answered)))

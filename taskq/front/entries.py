@@ -1,6 +1,6 @@
 """Entries: the elements of the lists, and the check that one is genuine.
 
-An entry is 32 hex digits and a JSON array, as PostgreSQL wrote it (sql/functions/lease_ahead.sql).
+An entry is 32 hex digits and a JSON array, as PostgreSQL wrote it (lease_ahead.sql).
 The digits are the first half of an HMAC-SHA256 over the array. The second half gives the lease id,
 which is not in Redis. So anybody who can write there can repeat, move and drop entries, but not
 forge one; anybody who can read there learns no lease.
@@ -18,6 +18,11 @@ import msgspec
 
 from taskq.db.connections import Row
 from taskq_agent.protocol import Task
+
+#: Seconds after which a task leased ahead waits again if no agent names it: the default until
+#: PostgreSQL's own value is known.
+POOL_S: Final = 120.0
+_TAG: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +48,6 @@ class Keys:
     def tasks(self, campaign: int) -> bytes:
         """Return the key of a campaign's list of entries."""
         return self._tasks % campaign
-
-
-#: Seconds after which a task leased ahead waits again if no agent names it: the default until
-#: PostgreSQL's own value is known.
-POOL_S: Final = 120.0
-_TAG: Final = 32
 
 
 class _Body(msgspec.Struct, array_like=True, gc=False):
@@ -123,11 +122,11 @@ def open_entry(raw: bytes, state: FrontState) -> Entry | None:
     if not hmac.compare_digest(digest[:_TAG].encode(), raw[:_TAG]):
         return None
     try:
-        one = _decode(body)
+        read = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None  # the secret has leaked, or PostgreSQL writes what this release cannot read
-    time = f"{one.leased_ms:012x}"
+    time = f"{read.leased_ms:012x}"
     lease = f"{time[:8]}-{time[8:]}-8{digest[32:35]}-8{digest[35:38]}-{digest[38:50]}"  # version 8
-    payload = cast("Mapping[str, Any]", one.payload)
-    task = Task(one.campaign, one.revision, one.task, one.key, one.attempt, lease, payload)
-    return Entry(task, raw, state.until(one.leased_ms))
+    payload = cast("Mapping[str, Any]", read.payload)
+    task = Task(read.campaign, read.revision, read.task, read.key, read.attempt, lease, payload)
+    return Entry(task, raw, state.until(read.leased_ms))

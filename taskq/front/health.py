@@ -14,12 +14,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from taskq.front.breaker import Breaker, Depths
+from taskq.front.breaker import Breaker
+from taskq.front.depths import Depths
 from taskq.front.entries import FrontState
 from taskq.front.lists import Popped, pop
 from taskq.front.redis import FrontDown, RedisLink
 from taskq.front.state import StateCache
 from taskq.model.counters import counter
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -33,9 +36,6 @@ class FrontCounters:
     forged: int = counter("Entries that PostgreSQL did not make, or made for another campaign")
     outdated: int = counter("Pops in an epoch that had ended")
     errors: int = counter("Pops and probes that failed")
-
-
-log = logging.getLogger(__name__)
 
 
 class Health:
@@ -83,8 +83,8 @@ class Health:
             self.depths.clear()
             self._state_cache.doubt()
             return []
-        for (campaign, _), one in zip(counts, popped, strict=True):
-            self.depths.note(campaign, one.left)
+        for (campaign, _), popped_list in zip(counts, popped, strict=True):
+            self.depths.note(campaign, popped_list.left)
         return popped
 
     def fail(self, error: Exception, began: float) -> None:

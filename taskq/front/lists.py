@@ -171,7 +171,7 @@ async def pop(
     if answer is None:
         return None
     answers = _listed(answer, len(counts))
-    return [_popped(one, count) for one, (_, count) in zip(answers, counts, strict=True)]
+    return [_popped(part, count) for part, (_, count) in zip(answers, counts, strict=True)]
 
 
 def _popped(answer: Any, count: int) -> Popped:

@@ -28,6 +28,7 @@ from taskq.front.health import FrontCounters, Health
 from taskq.front.popper import EntryCheck, Popper
 from taskq.front.redis import RedisLink
 from taskq.front.state import StateCache
+from taskq.model.loop_faults import LoopFaults
 from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
@@ -165,14 +166,14 @@ class Pool:
     def _hand_out(
         self, session: int, lease: str, share: Sequence[Entry], callbacks: Iterable[Callback]
     ) -> None:
-        readable = [one for one in share if self._is_readable(one, session)]
+        readable = [entry for entry in share if self._is_readable(entry, session)]
         if not readable:
             self.counters.misses += 1
             _run_callbacks(callbacks, [])
             return
         self.counters.hits += 1
         self._replay.put(session, lease, readable)
-        _run_callbacks(callbacks, [one.task for one in readable])
+        _run_callbacks(callbacks, [entry.task for entry in readable])
 
     def _is_readable(self, entry: Entry, session: int) -> bool:
         """Return whether agents can read a payload; if not, its task fails, as in `Exchanges`."""
@@ -184,13 +185,17 @@ class Pool:
 
     async def _tidy(self) -> None:
         """Give back the entries of buffers that nobody claims from, until cancelled."""
+        faults = LoopFaults(log, "the return of leases that nobody claims")
         while True:
             await asyncio.sleep(KEEP_S)
             since = time.monotonic() - KEEP_S
-            idle = [campaign for campaign, one in self._served.items() if one.is_idle(since)]
-            self._give_back(idle)
-            for campaign in idle:
-                del self._served[campaign]
+            with faults.noted():
+                idle = [
+                    campaign for campaign, buffer in self._served.items() if buffer.is_idle(since)
+                ]
+                self._give_back(idle)
+                for campaign in idle:
+                    del self._served[campaign]
 
     def _give_back(self, campaigns: Iterable[int]) -> None:
         for campaign in campaigns:

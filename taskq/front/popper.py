@@ -23,6 +23,9 @@ MOST_LISTS: Final = 64
 #: Answers a claim that has waited, with the entries that it got.
 Resolve: TypeAlias = Callable[[Claim, Sequence[Entry]], None]
 
+#: Forged entries in a row after which the front is not used for a while.
+MOST_FORGED: Final = 16
+
 
 class Popper:
     """Pops for waiting claims and into buffers; one pop at a time on each connection."""
@@ -72,7 +75,7 @@ class Popper:
         if state is None or not self._health.breaker.closed or self.is_closed:
             self._dismiss()
             return
-        missing = {campaign: one.missing() for campaign, one in self.served.items()}
+        missing = {campaign: buffer.missing() for campaign, buffer in self.served.items()}
         counts = [(campaign, count) for campaign, count in missing.items() if count][:MOST_LISTS]
         if not counts:
             return
@@ -104,9 +107,9 @@ class Popper:
         waiting = {campaign: len(self.served[campaign].claims) for campaign, _ in counts}
         try:
             popped = await self._health.pop(link, state, counts)
-            for (campaign, _), one in zip(counts, popped, strict=False):
-                self.served[campaign].put(one.entries)
-                self._counters.popped += len(one.entries)
+            for (campaign, _), found in zip(counts, popped, strict=False):
+                self.served[campaign].put(found.entries)
+                self._counters.popped += len(found.entries)
         except FrontDown as error:
             self._health.fail(error, began)
         except Exception as error:
@@ -125,10 +128,6 @@ class Popper:
         for _ in range(min(waiting, len(served.claims))):
             claim = served.claims.popleft()
             self._resolve(claim, served.claim(claim.want, now, self._opened))
-
-
-#: Forged entries in a row after which the front is not used for a while.
-MOST_FORGED: Final = 16
 
 
 class EntryCheck:
@@ -166,4 +165,4 @@ class EntryCheck:
         """Return the tasks of the genuine entries, of any age."""
         state = self._state_cache.state
         opened = [open_entry(raw, state) for raw in entries] if state is not None else []
-        return [one.task for one in opened if one is not None]
+        return [entry.task for entry in opened if entry is not None]

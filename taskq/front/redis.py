@@ -28,6 +28,23 @@ from taskq.front.address import FrontAddress, RedisNode, RedisRoute
 from taskq.front.scripts import script
 from taskq.model.errors import Unavailable
 
+CONNECT_S: Final = 1.0
+#: A script is answered within this time, or the front counts as down.
+ANSWER_S: Final = 0.25
+#: Servers asked for one answer: the current one, the one that it names, and one more.
+_MOST_SERVERS: Final = 3
+
+Argument = bytes | str | int
+
+_CODES: Final = (
+    (MovedError, "MOVED"),
+    (MasterDownError, "MASTERDOWN"),
+    (ClusterDownError, "CLUSTERDOWN"),
+    (ReadOnlyError, "READONLY"),
+)
+
+_INFO: Final = re.compile(rb"^(\w+):([\w.]+)\r?$", re.MULTILINE | re.ASCII)
+
 
 class FrontDown(Unavailable):
     """The front does not answer, or not as it should; go on with PostgreSQL alone."""
@@ -38,14 +55,6 @@ if sys.version_info >= (3, 11):
 else:
     # redis-py brings it along where asyncio has none.
     from async_timeout import timeout  # type: ignore[import-not-found,unused-ignore]
-
-CONNECT_S: Final = 1.0
-#: A script is answered within this time, or the front counts as down.
-ANSWER_S: Final = 0.25
-#: Servers asked for one answer: the current one, the one that it names, and one more.
-_MOST_SERVERS: Final = 3
-
-Argument = bytes | str | int
 
 
 class RedisFacts(NamedTuple):
@@ -230,20 +239,9 @@ def _refusal(error: BaseException) -> str | None:
     return text if text.startswith(code) else f"{code} {text}"
 
 
-_CODES: Final = (
-    (MovedError, "MOVED"),
-    (MasterDownError, "MASTERDOWN"),
-    (ClusterDownError, "CLUSTERDOWN"),
-    (ReadOnlyError, "READONLY"),
-)
-
-
 async def _evaluate(wire: _Wire, name: str, keys: Sequence[bytes], args: Sequence[Argument]) -> Any:
     text, digest = script(name)
     try:
         return await wire.send("EVALSHA", digest, len(keys), *keys, *args)
     except NoScriptError:
         return await wire.send("EVAL", text, len(keys), *keys, *args)
-
-
-_INFO: Final = re.compile(rb"^(\w+):([\w.]+)\r?$", re.MULTILINE | re.ASCII)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import threading
 import time
 import uuid
-from contextlib import suppress
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 from taskq.db.connections import Database, Row
 from taskq.front.address import FrontAddress
@@ -49,6 +51,8 @@ _MOST_BACKOFF_S: Final = 2.0
 #: Seconds without trouble after which the backoff begins again.
 _BACKOFF_RESET_S: Final = 5.0
 _END_S: Final = 5.0
+#: Seconds that the thread of a refiller has to end.
+_THREAD_END_S: Final = 6.0
 
 log = logging.getLogger(__name__)
 
@@ -255,3 +259,25 @@ class Refiller:
             return await asyncio.wait_for(self._connection.rows(name, **values), _STATEMENT_S)
         except asyncio.TimeoutError:
             raise Unavailable(f"the database does not answer in {_STATEMENT_S:g} s") from None
+
+
+@contextmanager
+def refilling(database: Database, address: FrontAddress, pool_s: float = POOL_S) -> Iterator[None]:
+    """Run a `Refiller` in a thread for the duration of the block."""
+    loop = asyncio.new_event_loop()
+    running = loop.create_task(Refiller(database, address, pool_s).run())
+    thread = threading.Thread(target=_run, args=(loop, running), name="taskq-refiller", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(running.cancel)
+        thread.join(_THREAD_END_S)
+
+
+def _run(loop: asyncio.AbstractEventLoop, running: asyncio.Task[Any]) -> None:
+    try:
+        with suppress(asyncio.CancelledError):
+            loop.run_until_complete(running)
+    finally:
+        loop.close()

@@ -84,7 +84,7 @@ class StateCache:
         known = self._known.get(scope)
         if known is None:
             if len(self._known) >= _MOST_KEPT:  # drop the scope that was used longest ago
-                del self._known[min(self._known, key=lambda one: self._known[one].used_at)]
+                del self._known[min(self._known, key=lambda kept: self._known[kept].used_at)]
             self._known[scope] = _Known(now)
             self._due.set()
             return None

@@ -1,10 +1,9 @@
 r"""The gateway: the queue over HTTP, for agents that have no connection to PostgreSQL.
 
-    agents --HTTPS--> server (uvicorn) --> fast_path --> service --> Batcher --> PostgreSQL
-                                      \-> app (ASGI) -/        \-> HeartbeatBatcher, LongPoll,
-                                                                   Enrolments, blobs
+    agents --HTTPS--> http/ --> app --> service, exchanges --> Batcher --> PostgreSQL
+                                                         \-> HeartbeatBatcher, LongPoll, blobs
 
-`service` does the work, without HTTP. `app` serves all requests by ASGI; `fast_path` serves
-exchanges, of which there are thousands a second, without ASGI. A gateway keeps only caches in
-memory: any number of gateways may serve one queue, and a gateway that dies loses nothing.
+`app` has an endpoint for each request, `service` and `exchanges` do the work without HTTP. A
+gateway keeps only caches in memory: any number of gateways may serve one queue, and a gateway that
+dies loses nothing.
 """

@@ -1,48 +1,46 @@
-"""ASGI application of the gateway: one endpoint for each request."""
+"""Endpoints of the gateway."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final, TypeVar
 
-from starlette.applications import Starlette
-from starlette.concurrency import iterate_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
-
 from taskq.db.connections import Database
 from taskq.files.archives import Checkpoints, Outputs
-from taskq.files.blob_store import BlobStore, check_digest
+from taskq.files.blob_store import CHUNK_BYTES, MAX_INPUT_BYTES, BlobStore, check_digest
 from taskq.gateway import manager_queries, messages, metrics, openapi
 from taskq.gateway.auth import AgentSession, Identity, Manager
-from taskq.gateway.errors import Busy, ErrorAnswer
-from taskq.gateway.manager_queries import ManagerQueries, offered
+from taskq.gateway.http.errors import ErrorAnswer
+from taskq.gateway.http.flow import PIECE_BYTES
+from taskq.gateway.http.proxies import parsed_address
+from taskq.gateway.http.request import ClientRequest
+from taskq.gateway.http.response import JSON, HttpResponse, PartedResponse
+from taskq.gateway.http.routes import Routes, Steps
+from taskq.gateway.manager_queries import ManagerQueries
+from taskq.gateway.manager_statements import offered
 from taskq.gateway.openapi import Endpoint
 from taskq.gateway.pages_process import PagesProcess
-from taskq.gateway.requests import address_of, check_target, length_of, read_body
 from taskq.gateway.service import Service
+from taskq.gateway.uploads import Uploads
 from taskq.model.errors import Forbidden, TaskqError, Unauthorized
 from taskq.model.page_paths import PATHS
 from taskq.pilots import agent_file
 from taskq_agent import protocol
 from taskq_agent.errors import SessionLost
-from taskq_agent.protocol import Held, Input
+from taskq_agent.protocol import Answer, Held, Input
 from taskq_agent.task_messages import CheckpointAnswer, FollowingAnswer
 from taskq_agent.transport import MAX_BLOB_BYTES
 
-JSON: Final = "application/json"
 _RANGE: Final = re.compile(r"bytes=(\d{1,12})-(\d{0,12})", re.ASCII)
-_BEARER: Final = "bearer "
 
-Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Response]])
+Handler = TypeVar("Handler", bound=Callable[..., Steps | None])
 Message = TypeVar("Message")
 
+_BEARER: Final = b"bearer "
 
 #: All endpoints, in the order of the routes; `App` has a method for each.
 ENDPOINTS: Final[list[Endpoint]] = []
@@ -60,7 +58,7 @@ def _endpoint(method: str, path: str, **of_document: Any) -> Callable[[Handler],
 
 
 class App:
-    """The endpoints; `asgi` is the application."""
+    """The endpoints, and the `routes` to them."""
 
     def __init__(
         self,
@@ -75,55 +73,80 @@ class App:
         self._checkpoints = Checkpoints(database, blobs)
         self._outputs = Outputs(database, blobs)
         self._queries = queries
-        routes = [
-            Route(one.path, self._guarded(getattr(self, one.name)), methods=[one.method])
-            for one in ENDPOINTS
-        ]
-        routes.append(Route("/v1/openapi.json", self._guarded(self.describe), methods=["GET"]))
+        self._uploads = Uploads(blobs)
+        failures = service.metrics.failures
+        self.routes = Routes(service.failed, failures, "see /v1/openapi.json")
+        for endpoint in ENDPOINTS:
+            self.routes.add(endpoint.method, endpoint.path, getattr(self, endpoint.name))
+        self.routes.add("GET", "/v1/openapi.json", self.describe)
         if pages is not None:
-            passed = self._guarded(partial(pages.answer, lambda: service.draining))
-            routes += [Route(path, passed, methods=[method]) for path, method in PATHS.items()]
-        self.asgi = Starlette(routes=routes, exception_handlers={HTTPException: self._http_error})
-        # A redirect would go to whatever host the Host header of the request names.
-        self.asgi.router.redirect_slashes = False
+            passed = partial(pages.answer, lambda: service.draining)
+            for path, method in PATHS.items():
+                self.routes.add(method, path, passed)
 
     # Agents
 
     @_endpoint(
         "POST", "/v1/sessions", needs="site", takes=messages.HelloMessage, gives=protocol.Welcome
     )
-    async def open(self, request: Request) -> Response:
+    async def open(self, request: ClientRequest) -> HttpResponse:
         """Open an agent's session."""
-        # Most hellos take the fast path instead.
         token = _token(request)
         hello = await self._message(request, messages.read_hello, messages.MAX_HELLO_BYTES)
-        return _json(
-            await self._service.open(token, hello.to_protocol(), address_of(request.client))
-        )
+        if (task := asyncio.current_task()) is not None:
+            request.when_gone = task.cancel
+        return _json(await self._service.open(token, hello, _address(request)))
 
     @_endpoint(
         "DELETE", "/v1/session", needs="session", takes=messages.SessionEndMessage, optional=True
     )
-    async def close(self, request: Request) -> Response:
+    async def close(self, request: ClientRequest) -> HttpResponse:
         """End the session, and perhaps say why."""
         token = _token(request)
-        # Most ends take the fast path instead.
-        body = await read_body(request, messages.MAX_HELLO_BYTES)
+        body = await request.read(messages.MAX_HELLO_BYTES)
         await self._service.close_session(token, body)
-        return Response(status_code=204)
+        return HttpResponse(status=204)
 
     @_endpoint(
         "POST", "/v1/exchange", needs="session", takes=messages.Exchange, gives=protocol.Answer
     )
-    async def exchange(self, request: Request) -> Response:
+    def exchange(self, request: ClientRequest) -> Steps | None:
         """Report ended attempts, claim tasks."""
-        # Most exchanges take the fast path instead.
         token = _token(request)
-        agent = await self._service.agent(token)
+        agent = self._service.identities.agent(token)
+        if agent is None or not request.is_small:
+            return self._prepared_exchange(request, token)
+        # Thousands a second: a task for each would cost a tenth of the time.
+        self._exchange(request, token, agent, messages.read_exchange(request.body()))
+        return None
+
+    async def _prepared_exchange(self, request: ClientRequest, token: str) -> None:
+        agent = await self._agent(request)
         most = messages.MAX_EXCHANGE_BYTES
         message = await self._message(request, messages.read_exchange, most)
-        answer = await self._service.exchange(agent, message)
-        return _json(await self._service.finish(agent, token, message, answer))
+        if not request.is_gone:
+            self._exchange(request, token, agent, message)
+
+    def _exchange(
+        self, request: ClientRequest, token: str, agent: AgentSession, message: messages.Exchange
+    ) -> None:
+        link, claim = request.link, (agent.session, message.lease)
+        link.untaken.act_for(agent.token_id)
+        # An exchange repeated under the same lease id may have tasks already; and perhaps so has
+        # the first of a session on this connection.
+        is_new = link.memo is not None and link.memo[0] == claim[0] and link.memo != claim
+        link.memo = claim
+        answered = partial(self._exchanged, request)
+        begin = self._service.exchanges.begin
+        exchange = begin(agent, token, message, answered, is_new=is_new)
+        if not request.is_answered:
+            request.when_gone = exchange.abandon
+
+    def _exchanged(self, request: ClientRequest, outcome: Answer | Exception) -> None:
+        if isinstance(outcome, Exception):
+            request.refuse(self._service.failed(outcome))
+        else:
+            request.answer(200, messages.encode(outcome))
 
     @_endpoint(
         "POST",
@@ -132,9 +155,9 @@ class App:
         takes=messages.HeartbeatMessage,
         gives=FollowingAnswer,
     )
-    async def heartbeat(self, request: Request) -> Response:
+    async def heartbeat(self, request: ClientRequest) -> HttpResponse:
         """Keep the session alive, and say what it holds."""
-        agent = await self._service.agent(_token(request))
+        agent = await self._agent(request)
         message = await self._message(request, messages.read_heartbeat)
         return _json(await self._service.heartbeat(agent, message))
 
@@ -148,30 +171,39 @@ class App:
         parameters=(openapi.DIGEST, openapi.RANGE),
         in_parts=True,
     )
-    async def read_blob(self, request: Request) -> Response:
+    async def read_blob(self, request: ClientRequest) -> HttpResponse:
         """Fetch an input, or a part of it."""
         identity = await self._identity(request, anew=True)
-        digest = check_digest(request.path_params["digest"])
+        digest = check_digest(request.value)
         if isinstance(identity, AgentSession):
             await self._service.check_input(identity, digest)
         size = await asyncio.to_thread(self._blobs.size, digest)
-        wanted = _RANGE.fullmatch(request.headers.get("range", ""))
+        wanted = _RANGE.fullmatch(request.header(b"range"))
         offset = int(wanted[1]) if wanted else 0
         end = min(size, int(wanted[2]) + 1) if wanted and wanted[2] else size
         if wanted and offset >= end:
             self._service.metrics.failures["no_such_part"] += 1
             why = f"there is no such part of a blob of {size} bytes"
-            answer = _failed(ErrorAnswer(416, "no_such_part", why))
-            answer.headers["content-range"] = f"bytes */{size}"
-            return answer
-        headers = {"content-length": str(end - offset), "accept-ranges": "bytes"}
+            refusal = ErrorAnswer(416, "no_such_part", why)
+            headers = {"content-range": f"bytes */{size}"}
+            return HttpResponse(refusal.body(), refusal.status, headers=headers)
+        headers = {"accept-ranges": "bytes"}
         if wanted:
             headers["content-range"] = f"bytes {offset}-{end - 1}/{size}"
         status, kind = 206 if wanted else 200, "application/octet-stream"
-        if request.method == "HEAD":
-            return Response(None, status, headers, kind)
-        chunks = iterate_in_threadpool(self._blobs.read(digest, offset, end))
-        return StreamingResponse(chunks, status, headers, kind)
+
+        def read(at: int, upto: int) -> bytes:
+            return b"".join(self._blobs.read(digest, at, upto))
+
+        return PartedResponse(
+            read,
+            offset,
+            end,
+            part_bytes=CHUNK_BYTES,
+            status=status,
+            headers=headers,
+            media_type=kind,
+        )
 
     @_endpoint(
         "PUT",
@@ -180,20 +212,16 @@ class App:
         takes=openapi.BYTES,
         parameters=(openapi.DIGEST,),
     )
-    async def write_blob(self, request: Request) -> Response:
+    async def write_blob(self, request: ClientRequest) -> HttpResponse:
         """Store a large result, or a submitter's input."""
         identity = await self._identity(request, anew=True)
-        digest = check_digest(request.path_params["digest"])
-        if isinstance(identity, Manager) and length_of(request) > MAX_BLOB_BYTES:
-            await self._queries.store(_token(request), digest, self._blobs, request)
-            return Response(status_code=204)
-        uploads = self._service.uploads
-        if uploads.locked():
-            raise Busy
-        async with uploads:
-            data = await read_body(request, MAX_BLOB_BYTES)
-            await asyncio.to_thread(self._blobs.put_verified, digest, data)
-        return Response(status_code=204)
+        digest = check_digest(request.value)
+        most = MAX_BLOB_BYTES
+        if isinstance(identity, Manager) and request.length > most:
+            await self._queries.check_submitter(_token(request))
+            most = MAX_INPUT_BYTES
+        await self._uploads.store(request, digest, most=most)
+        return HttpResponse(status=204)
 
     @_endpoint(
         "POST",
@@ -202,7 +230,7 @@ class App:
         takes=messages.CheckpointMessage,
         gives=CheckpointAnswer,
     )
-    async def checkpoint(self, request: Request) -> Response:
+    async def checkpoint(self, request: ClientRequest) -> HttpResponse:
         """Find or save the checkpoint of a task that the session works on."""
         session, held, saved = await self._archive(request)
         if not saved.digest:
@@ -220,15 +248,15 @@ class App:
         takes=messages.CheckpointMessage,
         gives=CheckpointAnswer,
     )
-    async def output(self, request: Request) -> Response:
+    async def output(self, request: ClientRequest) -> HttpResponse:
         """Save a blob as the output files of a task that the session works on."""
         session, held, saved = await self._archive(request)
         held_now = await asyncio.to_thread(self._outputs.save, session, held, saved)
         return _json(CheckpointAnswer(held_now))
 
-    async def _archive(self, request: Request) -> tuple[int, Held, Input]:
+    async def _archive(self, request: ClientRequest) -> tuple[int, Held, Input]:
         """Return the session, the attempt and the archive that a request names."""
-        agent = await self._service.agent(_token(request))
+        agent = await self._agent(request)
         message = await self._message(request, messages.read_checkpoint)
         held = Held(message.campaign, message.task, message.lease)
         return agent.session, held, Input(message.digest, message.size)
@@ -241,75 +269,83 @@ class App:
         needs="manager",
         takes=openapi.VALUES,
         gives=openapi.LINES,
-        parameters=(openapi.QUERY, openapi.REST),
+        parameters=(openapi.QUERY, openapi.REST, openapi.WAIT),
     )
-    async def manage(self, request: Request) -> Response:
+    async def manage(self, request: ClientRequest) -> HttpResponse | None:
         """Run one of the offered statements, by its name."""
         await self._manager(request)
-        name = request.path_params["query"]
+        name = request.value
         try:
-            answer = await self._queries.answer(_token(request), name, request)
+            answer = await self._queries.answer(_token(request), name, request, self._service.ends)
         except TaskqError as error:
-            return _failed(manager_queries.error_answer(self._service.failed(error), error))
+            request.refuse(manager_queries.error_answer(self._service.failed(error), error))
+            return None
         if offered(name).wakes:
-            self._service.poll_soon()
+            self._service.exchanges.poll_soon()
         return answer
 
     @_endpoint("GET", "/metrics", needs="manager", gives=openapi.TEXT)
-    async def metrics(self, request: Request) -> Response:
+    async def metrics(self, request: ClientRequest) -> HttpResponse:
         """Metrics for Prometheus."""
         manager = await self._manager(request)
         text = await self._service.metrics_text(manager.paths)
-        return Response(text, media_type=metrics.CONTENT_TYPE)
+        return HttpResponse(text, media_type=metrics.CONTENT_TYPE)
 
     # Without a token
 
-    async def describe(self, _: Request) -> Response:
+    async def describe(self, _: ClientRequest) -> HttpResponse:
         """Fetch the OpenAPI document, which does not describe itself."""
-        return _json(document())
+        return _parted(_described(), JSON)
 
     @_endpoint("GET", "/healthz", gives=openapi.HealthMessage)
-    async def health(self, _: Request) -> Response:
+    async def health(self, _: ClientRequest) -> HttpResponse:
         """Say that the process lives."""
         return _json({"status": "ok"})
 
     @_endpoint("GET", "/readyz", gives=openapi.HealthMessage)
-    async def ready(self, _: Request) -> Response:
+    async def ready(self, _: ClientRequest) -> HttpResponse:
         """Say whether it can serve."""
         await self._service.check_ready()
         return _json({"status": "ok"})
 
     @_endpoint("GET", "/taskq-agent.pyz", gives=openapi.ZIP)
-    async def agent_file(self, _: Request) -> Response:
+    async def agent_file(self, _: ClientRequest) -> HttpResponse:
         """Fetch the agent."""
-        return Response(await asyncio.to_thread(agent_file.built), media_type="application/zip")
+        return _parted(await asyncio.to_thread(agent_file.built), "application/zip")
 
     @_endpoint("GET", "/taskq-agent.pyz.sha256", gives=openapi.TEXT)
-    async def agent_checksum(self, _: Request) -> Response:
+    async def agent_checksum(self, _: ClientRequest) -> HttpResponse:
         """Fetch the agent's SHA-256, as `sha256sum --check` takes it."""
         line = await asyncio.to_thread(agent_file.checksum_line)
-        return Response(f"{line}\n", media_type="text/plain")
+        return HttpResponse(f"{line}\n".encode(), media_type="text/plain")
 
     # Shared by several endpoints
 
     async def _message(
         self,
-        request: Request,
+        request: ClientRequest,
         read: Callable[[bytes], Message],
         most: int = messages.MAX_BODY_BYTES,
     ) -> Message:
         """Decode the message of a request when its turn comes, and return it."""
         token, large = _token(request), self._service.large_bodies
-        if (size := length_of(request)) <= most:
-            large.check(token, size)
-        body = await read_body(request, most)
-        return await large.decoded(body, read, token=token, is_gone=request.is_disconnected)
+        if request.length <= most:
+            large.check(token, request.length)
+        body = await request.read(most)
+        return await large.decoded(body, read, token=token, is_gone=lambda: request.is_gone)
 
-    async def _identity(self, request: Request, *, anew: bool = False) -> Identity:
+    async def _identity(self, request: ClientRequest, *, anew: bool = False) -> Identity:
         # anew: for requests that run no statement that checks whether the session has ended.
-        return await self._service.identities.admit(_token(request), anew=anew)
+        identity = await self._service.identities.admit(_token(request), anew=anew)
+        request.link.untaken.act_for(identity.token_id)
+        return identity
 
-    async def _manager(self, request: Request) -> Manager:
+    async def _agent(self, request: ClientRequest) -> AgentSession:
+        agent = await self._service.agent(_token(request))
+        request.link.untaken.act_for(agent.token_id)
+        return agent
+
+    async def _manager(self, request: ClientRequest) -> Manager:
         try:
             identity = await self._identity(request)
         except SessionLost:
@@ -319,53 +355,43 @@ class App:
         self._service.metrics.managed += 1
         return identity
 
-    def _guarded(self, serve: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """Wrap an endpoint so that its errors become answers."""
 
-        async def guarded(request: Request) -> Response:
-            try:
-                check_target(request)
-                return await serve(request)
-            except ClientDisconnect:
-                self._service.metrics.abandoned += 1
-                return Response(status_code=499)
-            except Exception as error:  # noqa: BLE001  # each is answered, and defects are logged
-                return _failed(self._service.failed(error))
-
-        return guarded
-
-    async def _http_error(self, _: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        headers = error.headers if isinstance(error, HTTPException) else None
-        code, text = _ROUTING.get(status, ("malformed", "this cannot be read"))
-        self._service.metrics.failures[code] += 1
-        return Response(ErrorAnswer(status, code, text).body(), status, headers, media_type=JSON)
-
-
-_ROUTING: Final = {
-    404: ("not_found", "there is nothing at this path; see /v1/openapi.json"),
-    405: ("not_allowed", "this path has other methods; see /v1/openapi.json"),
-}
-
-
-def bearer(value: str) -> str:
-    """Return the token in an Authorization header; raise `Unauthorized` if there is none."""
+def _token(request: ClientRequest) -> str:
+    """Return the token of a request; raise `Unauthorized` if it has none."""
+    value = request.fields.get(b"authorization", b"")
     if not value[: len(_BEARER)].lower() == _BEARER:
         raise Unauthorized("no token; send it as `Authorization: Bearer TOKEN`")
-    return value[len(_BEARER) :].strip()
+    return value[len(_BEARER) :].decode("latin-1").strip()
 
 
-def _token(request: Request) -> str:
-    return bearer(request.headers.get("authorization", ""))
+def _address(request: ClientRequest) -> str:
+    """Return the IP address of a client; raise `Forbidden` if a proxy does not pass it on."""
+    try:
+        return str(parsed_address(request.client))
+    except ValueError:
+        raise Forbidden(
+            f"{request.client!r:.80}, from where this comes, is not an address"
+        ) from None
 
 
-def _failed(known: ErrorAnswer) -> Response:
-    headers = {"retry-after": str(known.after_s)} if known.retry else {}
-    return Response(known.body(), known.status, headers, media_type=JSON)
+def _json(answer: object) -> HttpResponse:
+    return HttpResponse(messages.encode(answer))
 
 
-def _json(answer: object) -> Response:
-    return Response(messages.encode(answer), media_type=JSON)
+def _parted(data: bytes, media_type: str) -> HttpResponse:
+    """Return an answer with data that all clients share, so that none keeps more than a piece."""
+    return PartedResponse(
+        lambda at, upto: data[at:upto],
+        0,
+        len(data),
+        part_bytes=PIECE_BYTES,
+        media_type=media_type,
+    )
+
+
+@cache
+def _described() -> bytes:
+    return messages.encode(document())
 
 
 @cache

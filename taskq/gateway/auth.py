@@ -12,14 +12,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from taskq.db.tokens import hashed
 from taskq.dispatch.fair_share import Scope
-from taskq.gateway.errors import Busy
+from taskq.gateway.http.errors import Busy
 from taskq.gateway.messages import Exchange
-from taskq.gateway.pace import StatementPool, TokenRate
+from taskq.gateway.statement_pool import StatementPool
+from taskq.gateway.token_rate import TokenRate
 from taskq.model.errors import Unauthorized
 from taskq_agent.errors import SessionLost
 
@@ -37,16 +38,18 @@ _MOST_AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class AgentSession:
-    """An agent's session. scope: the campaigns that it serves."""
+    """An agent's session. scope: the campaigns that it serves; token_id: its site's token."""
 
     session: int
     scope: Scope
+    token_id: int
 
     def scope_for(self, message: Exchange) -> Scope:
         """Return the session's scope with the lifetime and the exclusions of a claim."""
         if message.lifetime_s is None and not message.without:
             return self.scope
-        return replace(self.scope, lifetime_s=message.lifetime_s, without=message.without)
+        scope = self.scope
+        return Scope(scope.path, scope.offers, message.lifetime_s, message.without)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class Manager:
 
     paths: tuple[str, ...]
     known_at: float
+    token_id: int
 
 
 Identity: TypeAlias = AgentSession | Manager
@@ -166,11 +170,13 @@ class TokenCache:
         for row in await self._statements.rows("identify", hashes=list(by_hash)):
             token = by_hash[row["hash"]]
             if row["session_id"] is None:
-                found[token] = Manager(tuple(row["paths"]), time.monotonic())
+                found[token] = Manager(tuple(row["paths"]), time.monotonic(), row["token_id"])
             elif row["ended"]:
                 found[token] = SessionLost("the session has ended")
             else:
                 found[token] = AgentSession(
-                    row["session_id"], Scope(row["path"], tuple(row["offers"]))
+                    row["session_id"],
+                    Scope(row["path"], tuple(row["offers"])),
+                    row["token_id"],
                 )
         return found

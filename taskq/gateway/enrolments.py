@@ -11,9 +11,11 @@ from taskq.db.connections import Database, Row
 from taskq.db.tokens import hashed
 from taskq.dispatch.exchange_request import session_values
 from taskq.dispatch.group_commit import GroupCommit
-from taskq.gateway.errors import Busy
+from taskq.gateway.http.errors import Busy
 from taskq.gateway.messages import SessionEndMessage
-from taskq.gateway.pace import MOST_WAITING, Pace, StatementPool, TokenRate
+from taskq.gateway.pace import Pace
+from taskq.gateway.statement_pool import MOST_WAITING, StatementPool
+from taskq.gateway.token_rate import TokenRate
 from taskq.model.errors import BY_SQLSTATE
 from taskq_agent.protocol import Hello
 from taskq_agent.text import clean
@@ -100,5 +102,6 @@ class Departures:
             sessions=[session for session, _ in batch],
             whys=[clean(why.reason) or None for _, why in batch],
             exit_codes=[why.exit_code for _, why in batch],
+            attempts=[why.attempts for _, why in batch],
         )
         return [None] * len(batch)

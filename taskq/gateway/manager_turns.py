@@ -13,10 +13,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
-
-from taskq.gateway.errors import Busy
+from taskq.gateway.http.errors import Busy
+from taskq.gateway.http.request import ClientRequest
+from taskq.gateway.http.response import HttpResponse
 
 #: Statements at a time, each on a connection of its own: in all, and of one token.
 MOST_AT_ONCE: Final = 4
@@ -29,14 +28,13 @@ MOST_OF_TOKEN: Final = 4
 MOST_KEPT_BYTES: Final = 64 << 20
 MOST_KEPT_BYTES_OF_TOKEN: Final = 8 << 20
 
-_PIECE_BYTES: Final = 64 << 10
-
 
 @dataclass(slots=True)
 class _Token:
-    """What is under way with a token."""
+    """What is under way with a token. waited: requests that have waited for the end of a task."""
 
     requests: int = 0
+    waited: int = 0
     kept: int = 0
     turns: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE_OF_TOKEN)
@@ -46,10 +44,11 @@ class _Token:
 class AdmittedRequest:
     """The place of an admitted request; `leave` it when the client has taken the answer."""
 
-    def __init__(self, turns: ManagerTurns, name: str, token: _Token) -> None:
+    def __init__(self, turns: ManagerTurns, name: str, token: _Token, *, has_waited: bool) -> None:
         self._turns = turns
         self._name = name
         self._token = token
+        self._has_waited = has_waited
         self._kept = 0
 
     @asynccontextmanager
@@ -68,7 +67,7 @@ class AdmittedRequest:
     def leave(self) -> None:
         """Make room for another request."""
         self.keep(-self._kept)
-        self._turns.leave(self._name, self._token)
+        self._turns.leave(self._name, self._token, has_waited=self._has_waited)
 
 
 class ManagerTurns:
@@ -79,51 +78,58 @@ class ManagerTurns:
         self._requests = 0
         self.kept = 0
 
-    def admit(self, name: str) -> AdmittedRequest:
-        """Admit a request, before its body is read; raise `Busy` if there is too much already."""
+    def admit(self, name: str, *, has_waited: bool = False) -> AdmittedRequest:
+        """Admit a request, before its body is read; raise `Busy` if there is too much already.
+
+        has_waited: for the end of a task, as one of a bounded number (`end_waits`). Many ends may
+        come together: such requests take their turns one after the other, and no places of others.
+        """
         token = self._tokens.get(name) or _Token()
-        if self._requests >= MOST_ADMITTED or token.requests >= MOST_OF_TOKEN:
+        if not has_waited and (self._requests >= MOST_ADMITTED or token.requests >= MOST_OF_TOKEN):
             raise Busy
         self.check(token)
         self._tokens[name] = token
-        self._requests += 1
-        token.requests += 1
-        return AdmittedRequest(self, name, token)
+        if has_waited:
+            token.waited += 1
+        else:
+            self._requests += 1
+            token.requests += 1
+        return AdmittedRequest(self, name, token, has_waited=has_waited)
 
     def check(self, token: _Token) -> None:
         """Raise `Busy` if answers not yet taken have too many bytes."""
         if self.kept >= MOST_KEPT_BYTES or token.kept >= MOST_KEPT_BYTES_OF_TOKEN:
             raise Busy
 
-    def leave(self, name: str, token: _Token) -> None:
+    def leave(self, name: str, token: _Token, *, has_waited: bool) -> None:
         """Forget a request; see `AdmittedRequest.leave`."""
-        self._requests -= 1
-        token.requests -= 1
-        if not token.requests:
+        if has_waited:
+            token.waited -= 1
+        else:
+            self._requests -= 1
+            token.requests -= 1
+        if not token.requests and not token.waited:
             del self._tokens[name]
 
 
-class PlacedAnswer(Response):
+class PlacedResponse(HttpResponse):
     """JSON Lines, gzipped: sent as the client takes them; after that, the place is free."""
 
     def __init__(self, body: bytearray, place: AdmittedRequest) -> None:
-        super().__init__(None, 200, {"content-encoding": "gzip"}, "application/jsonl")
-        self.headers["content-length"] = str(len(body))
-        self._left = memoryview(body)
+        super().__init__(headers={"content-encoding": "gzip"}, media_type="application/jsonl")
+        self._kept = memoryview(body)
         self._place = place
         place.keep(len(body))
 
-    async def __call__(self, _: Scope, __: Receive, send: Send) -> None:
+    def leave(self) -> None:
+        """Make room for another request: it is not sent."""
+        self._place.leave()
+
+    async def send(self, request: ClientRequest) -> None:
         """Send it in pieces; a piece waits until the client has taken most of those before."""
         try:
-            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-            await send(start)
-            while True:
-                piece, self._left = self._left[:_PIECE_BYTES], self._left[_PIECE_BYTES:]
-                more = bool(self._left)
-                part = {"type": "http.response.body", "body": bytes(piece), "more_body": more}
-                await send(part)
-                if not more:
-                    break
+            request.start(self.status, self.lines, len(self._kept))
+            await request.write(self._kept)
+            request.finish()
         finally:
             self._place.leave()

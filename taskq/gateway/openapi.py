@@ -10,6 +10,31 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from taskq.model.version import VERSION
+from taskq_agent.protocol import ANSWER_HEADER, PROTOCOL
+
+VALUES: Final = {
+    "application/json": {
+        "schema": {"type": "object", "description": "The parameters of the statement."}
+    }
+}
+LINES: Final = {
+    "application/jsonl": {
+        "schema": {"description": "The columns, then an array for each row; by gzip."}
+    }
+}
+BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
+ZIP: Final = {"application/zip": {"schema": {"type": "string", "format": "binary"}}}
+_OURS: Final = {
+    "description": "Every answer of a gateway has it; what lacks it comes from elsewhere.",
+    "required": True,
+    "schema": {"const": str(PROTOCOL)},
+}
+_TOKENS: Final = {
+    "site": "A site's token, from `taskq token create --kind site`.",
+    "session": "The token in the answer to POST /v1/sessions.",
+    "manager": "A manager's token, from `taskq token create --kind manager`.",
+}
 
 _REF: Final = "#/components/schemas/{name}"
 
@@ -60,24 +85,12 @@ REST: Final = _parameter(
     "^[a-z_]{1,60}$",
     "The parameter that follows after the first line of the body, as it is.",
 )
-VALUES: Final = {
-    "application/json": {
-        "schema": {"type": "object", "description": "The parameters of the statement."}
-    }
-}
-LINES: Final = {
-    "application/jsonl": {
-        "schema": {"description": "The columns, then an array for each row; by gzip."}
-    }
-}
-BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
-ZIP: Final = {"application/zip": {"schema": {"type": "string", "format": "binary"}}}
-_TOKENS: Final = {
-    "site": "A site's token, from `taskq token create --kind site`.",
-    "session": "The token in the answer to POST /v1/sessions.",
-    "manager": "A manager's token, from `taskq token create --kind manager`.",
-}
+WAIT: Final = _parameter(
+    "wait_s",
+    "query",
+    "^[0-9]{1,4}([.][0-9]{1,3})?$",
+    "Seconds to wait for the end of one of the tasks, where the statement offers that.",
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +116,7 @@ class Endpoint:
 
 def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """Return the document."""
-    bodies = [body for one in endpoints for body in (one.takes, one.gives)]
+    bodies = [body for endpoint in endpoints for body in (endpoint.takes, endpoint.gives)]
     types = [*dict.fromkeys(body for body in bodies if isinstance(body, type)), Failed]
     refs, schemas = msgspec.json.schema_components(types, ref_template=_REF)
     schema = dict(zip(types, refs, strict=True))
@@ -112,30 +125,32 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         return _json(schema[body]) if isinstance(body, type) else body
 
     paths: dict[str, dict[str, Any]] = {}
-    for one in endpoints:
+    for endpoint in endpoints:
         refused = _json(schema[Failed])
         responses: dict[str, Any] = {
             "4XX": {"description": "Refused.", "content": refused},
             "503": {"description": "Not now; `Retry-After` says when.", "content": refused},
         }
-        if one.takes is VALUES:
+        if endpoint.takes is VALUES:
             responses["504"] = {"description": "It takes too long.", "content": refused}
-        if one.gives is None:
+        if endpoint.gives is None:
             responses["204"] = {"description": "Done."}
         else:
-            responses["200"] = {"description": "Done.", "content": content(one.gives)}
-        if one.in_parts:
-            part = {"description": "From that place on.", "content": content(one.gives)}
+            responses["200"] = {"description": "Done.", "content": content(endpoint.gives)}
+        if endpoint.in_parts:
+            part = {"description": "From that place on.", "content": content(endpoint.gives)}
             responses["206"] = part
-        operation: dict[str, Any] = {"summary": one.summary, "responses": responses}
-        if one.takes is not None:
-            body = {"required": not one.optional, "content": content(one.takes)}
+        for answer in responses.values():
+            answer["headers"] = {ANSWER_HEADER: _OURS}
+        operation: dict[str, Any] = {"summary": endpoint.summary, "responses": responses}
+        if endpoint.takes is not None:
+            body = {"required": not endpoint.optional, "content": content(endpoint.takes)}
             operation["requestBody"] = body
-        if one.parameters:
-            operation["parameters"] = list(one.parameters)
-        if one.needs:
-            operation["security"] = [{one.needs: []}]
-        paths.setdefault(one.path, {})[one.method.lower()] = operation
+        if endpoint.parameters:
+            operation["parameters"] = list(endpoint.parameters)
+        if endpoint.needs:
+            operation["security"] = [{endpoint.needs: []}]
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {

@@ -15,22 +15,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
-
-from taskq.gateway.errors import Busy
-from taskq.gateway.requests import read_body
+from taskq.gateway.http.errors import Busy
+from taskq.gateway.http.request import ClientRequest
+from taskq.gateway.http.response import HttpResponse
+from taskq.model.page_paths import VIEWER_HEADER
 
 log: Final = logging.getLogger("taskq.gateway")
 
 #: Requests that are passed on at a time; each viewer of a live page has one.
 MOST: Final = 64
+#: ... and those of one token, so that no token keeps the viewers of others out.
+MOST_OF_TOKEN: Final = 32
 #: Bytes of a form, of the head of an answer, and of what is passed on at a time.
 MAX_FORM_BYTES: Final = 4_096
 MAX_HEAD_BYTES: Final = 32_768
@@ -44,7 +45,9 @@ LOOK_S: Final = 1.0
 _THERE: Final = frozenset(
     {b"host", b"cookie", b"authorization", b"origin", b"sec-fetch-site", b"content-type"}
 )
-_CONNECTION: Final = frozenset({"connection", "date", "transfer-encoding"})
+_VIEWER: Final = VIEWER_HEADER.encode()
+_LENGTH: Final = b"content-length"
+_OF_CONNECTION: Final = frozenset({b"connection", b"date", b"transfer-encoding", _LENGTH, _VIEWER})
 
 T = TypeVar("T")
 
@@ -63,6 +66,7 @@ class PagesProcess:
         self._listener.bind(str(self._path))
         self._listener.listen(MOST)
         self._under_way = 0
+        self._of_token = Counter[bytes]()
         self._process: subprocess.Popen[str] | None = None
         self._started_at = float("-inf")
         self._start()
@@ -76,15 +80,21 @@ class PagesProcess:
         if self._process is not None:
             log.warning("the pages have ended; they are started again")
             self._dismiss(self._process)
-        number = self._listener.fileno()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "taskq.gateway.web", f"{number}"],
-            stdin=subprocess.PIPE,  # it closes when this process ends
-            pass_fds=[number],
-            start_new_session=True,  # Ctrl-C is for the gateway
-            text=True,
-        )
+        number, again = self._listener.fileno(), self._process is not None
         self._started_at = time.monotonic()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "taskq.gateway.web", f"{number}"],
+                stdin=subprocess.PIPE,  # it closes when this process ends
+                pass_fds=[number],
+                start_new_session=True,  # Ctrl-C is for the gateway
+                text=True,
+            )
+        except OSError as error:
+            if not again:
+                raise
+            log.warning("the pages cannot be started now, trying again: %s", error)
+            return False
         with suppress(BrokenPipeError):
             assert self._process.stdin is not None  # noqa: S101  # it is a pipe
             self._process.stdin.write(self._words)
@@ -109,27 +119,31 @@ class PagesProcess:
             process.kill()
             process.wait()
 
-    async def answer(self, ending: Callable[[], bool], request: Request) -> Response:
+    async def answer(self, ending: Callable[[], bool], request: ClientRequest) -> HttpResponse:
         """Return the answer of the pages to a request; raise `Busy` if there are too many.
 
         ending: returns whether the gateway is about to end; live pages then end too.
         """
+        body = await request.read(MAX_FORM_BYTES)
         if self._under_way >= MOST or not self._start():
             raise Busy
         self._under_way += 1
         try:
-            return await self._passed(request, ending)
+            return await self._passed(request, body, ending)
         except BaseException:
             self._under_way -= 1
             raise
 
-    async def _passed(self, request: Request, ending: Callable[[], bool]) -> Response:
+    async def _passed(
+        self, request: ClientRequest, body: bytes, ending: Callable[[], bool]
+    ) -> HttpResponse:
         """Send a request; return the answer, whose body follows as it comes."""
-        body = await read_body(request, MAX_FORM_BYTES)
         reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_HEAD_BYTES)
         try:
             writer.write(_head(request, len(body)) + body)
             status, headers = await self._while_it_runs(_answered(reader))
+            token = dict(headers).get(_VIEWER, b"")
+            self._check_share(token)
         except BaseException as error:
             writer.close()
             if isinstance(error, (OSError, EOFError, asyncio.TimeoutError)):
@@ -139,10 +153,17 @@ class PagesProcess:
         def end() -> None:
             writer.close()
             self._under_way -= 1
+            self._of_token[token] -= 1
+            self._of_token += Counter()  # forgets those that have none
 
-        answer = _Answer(_body(reader, ending), status, end)
-        answer.raw_headers = headers
-        return answer
+        self._of_token[token] += 1
+        request.when_gone = writer.close
+        return _Passed(_body(reader, ending), status, headers, end)
+
+    def _check_share(self, token: bytes) -> None:
+        """Raise `Busy` if too many answers to a token are under way."""
+        if token and self._of_token[token] >= MOST_OF_TOKEN:
+            raise Busy
 
     async def _while_it_runs(self, answer: Coroutine[Any, Any, T]) -> T:
         """Wait for an answer; raise `TimeoutError` if none comes, or the process does not run."""
@@ -158,17 +179,31 @@ class PagesProcess:
         raise asyncio.TimeoutError
 
 
-class _Answer(StreamingResponse):
+class _Passed(HttpResponse):
     """An answer that is passed on. end: called when it is complete, or the client is gone."""
 
-    def __init__(self, body: AsyncIterator[bytes], status: int, end: Callable[[], None]) -> None:
-        super().__init__(body, status)
+    def __init__(
+        self,
+        parts: AsyncIterator[bytes],
+        status: int,
+        headers: Sequence[tuple[bytes, bytes]],
+        end: Callable[[], None],
+    ) -> None:
+        super().__init__(status=status)
+        kept = [header for header in headers if header[0] not in _OF_CONNECTION]
+        self.lines = b"".join(b"%s: %s\r\n" % header for header in kept)
+        length = dict(headers).get(_LENGTH)
+        self._length = None if length is None else int(length)
+        self._parts = parts
         self._end = end
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def send(self, request: ClientRequest) -> None:
         """Send the answer."""
         try:
-            await super().__call__(scope, receive, send)
+            request.start(self.status, self.lines, self._length)
+            async for part in self._parts:
+                await request.write(part)
+            request.finish()
         finally:
             self._end()
 
@@ -178,18 +213,16 @@ async def _body(reader: asyncio.StreamReader, ending: Callable[[], bool]) -> Asy
         yield chunk
 
 
-def _head(request: Request, length: int) -> bytes:
+def _head(request: ClientRequest, length: int) -> bytes:
     """Return the head of a request as it is passed on, in HTTP/1.0: one for each connection."""
-    path = request.scope["raw_path"] + b"?" + request.scope["query_string"]
-    kept = [name + b": " + value for name, value in request.scope["headers"] if name in _THERE]
-    lines = [f"{request.method} ".encode() + path + b" HTTP/1.0", *kept]
+    path = request.raw_path + b"?" + request.query
+    kept = [name + b": " + value for name, value in request.headers if name in _THERE]
+    lines = [request.method + b" " + path + b" HTTP/1.0", *kept]
     return b"\r\n".join([*lines, b"content-length: %d" % length, b"", b""])
 
 
 async def _answered(reader: asyncio.StreamReader) -> tuple[int, list[tuple[bytes, bytes]]]:
     """Return the status and the headers of an answer."""
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).rstrip().split(b"\r\n")
-    headers = [line.split(b": ", 1) for line in lines]
-    return int(first.split(b" ")[1]), [
-        (name.lower(), value) for name, value in headers if name.lower().decode() not in _CONNECTION
-    ]
+    named = [line.split(b": ", 1) for line in lines]
+    return int(first.split(b" ")[1]), [(name.lower(), value) for name, value in named]

@@ -1,20 +1,17 @@
-"""Server of a gateway: sockets, TLS, upkeep, its presence in the database, and an orderly end."""
+"""A gateway as a process: its server, its upkeep, and its end."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
-import math
-import signal
 import socket
-import time
-import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import uvloop
 
@@ -23,75 +20,30 @@ from taskq.db.catalogue import all_statements
 from taskq.db.connections import Database
 from taskq.files.blob_store import BlobStore
 from taskq.gateway.app import App
-from taskq.gateway.connection import IDLE_S, sweep
-from taskq.gateway.errors import Busy
-from taskq.gateway.fast_path import AgentConnection
-from taskq.gateway.handshakes import Handshakes
-from taskq.gateway.listening import Listening, ListeningServer
+from taskq.gateway.http.clients import HttpClients
+from taskq.gateway.http.listening import Listening
+from taskq.gateway.http.proxies import Proxies
+from taskq.gateway.http.server import HttpServer, allocator
 from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.manager_turns import MOST_AT_ONCE
 from taskq.gateway.pages_process import PagesProcess
+from taskq.gateway.presence import GatewayPresence
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
-from taskq.model.errors import TaskqError
-from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
+from taskq_agent.protocol import ANSWER_HEADER, PROTOCOL
 
 log: Final = logging.getLogger("taskq.gateway")
 
-PERIOD_S: Final = 10.0
-
-
-class GatewayPresence:
-    """Notes a gateway in the database, for `taskq top` and the pages. name: its host and port."""
-
-    def __init__(self, service: Service, name: str) -> None:
-        self._service = service
-        self._name = name
-        self._holder = str(uuid.uuid4())
-        self._exchanges, self._at = 0, time.monotonic()
-
-    async def run(self) -> None:
-        """Note the gateway until cancelled; then note that it has ended."""
-        try:
-            while True:
-                await self._note(self._sessions())
-                await asyncio.sleep(PERIOD_S)
-        finally:
-            await self._note(None)
-
-    def _sessions(self) -> int:
-        """Return how many sessions are heard here; a live one sends within a third of its lease."""
-        metrics, lease_s = self._service.metrics, self._service.settings.lease_s
-        metrics.forget_silent(time.monotonic() - lease_s)
-        since = time.monotonic() - lease_s / 2
-        return sum(at >= since for at in metrics.heard.values())
-
-    async def _note(self, sessions: int | None) -> None:
-        now, exchanges = time.monotonic(), self._service.metrics.exchanges
-        per_s = (exchanges - self._exchanges) / max(now - self._at, 1.0)
-        self._exchanges, self._at = exchanges, now
-        front = self._service.front
-        try:
-            (row,) = await self._service.statements.rows(
-                "note_gateway",
-                holder=self._holder,
-                name=self._name,
-                release=VERSION,
-                sessions=sessions,
-                per_s=per_s,
-                front=None if front is None else front.pool.breaker.closed,
-            )
-            if row["note_gateway"] is not None:
-                self._service.clock_ahead_s = row["note_gateway"] - time.time()
-        except (TaskqError, Busy) as error:
-            log.debug("the presence of this gateway cannot be recorded: %s", error)
-
-
-LOOK_S: Final = 2.0
 #: Seconds that requests under way may go on at the end; requests still arriving are dropped.
 LAST_ANSWERS_S: Final = 10
 _OBJECTS_BETWEEN_GC: Final = 50_000
+#: Blocks of more bytes are given back to the system when they are freed: else glibc, once it has
+#: seen a block of some MiB, keeps what slow readers of blobs and statements had for ever.
+_LARGE_BLOCK_BYTES: Final = 1 << 18
+_M_MMAP_THRESHOLD: Final = -3
+#: Threads for blobs, which wait for a store most of the time.
+_THREADS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +82,7 @@ class Gateway:
         certificate.
         """
         all_statements()
+        allocator("mallopt", _M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
         upkeep = nullcontext() if self.duties.upkeep is None else keeping(self.duties.upkeep)
         with (
             self.listening.bind() as listener,
@@ -156,11 +109,25 @@ class Gateway:
         queries: ManagerQueries,
         pages: PagesProcess | None,
     ) -> None:
-        service = Service(self.client.database, self.settings, lambda: len(server.connections))
+        service = Service(self.client.database, self.settings, lambda: len(clients.connections))
         app = App(service, self.client.database, self.blobs, queries, pages)
-        server = _Server(self, service, app, partial(self._ready, listener, announce))
-        # Data that are not HTTP are counted, not logged: anybody can send any amount.
-        logging.getLogger("uvicorn").setLevel(logging.ERROR)
+        clients = HttpClients(
+            app.routes.serve,
+            service.metrics,
+            most=self.settings.most_clients,
+            kept=service.bytes,
+            headers={ANSWER_HEADER: str(PROTOCOL)},
+            proxies=Proxies(self.listening.proxies),
+        )
+        server = HttpServer(
+            clients,
+            self.listening.certificate,
+            last_answers_s=LAST_ANSWERS_S,
+            drain_s=self.duties.drain_s,
+            drain=partial(_drain, service),
+            outlives_terminal=True,
+        )
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "taskq-blobs"))
         await service.start()
         # Connections and sessions live long; scanning them for garbage again and again would take a
         # tenth of the time of an exchange.
@@ -169,7 +136,7 @@ class Gateway:
         name = f"{socket.gethostname()}:{listener.getsockname()[1]}"
         background = [asyncio.create_task(GatewayPresence(service, name).run()), *self._refilling()]
         try:
-            await server.serve([listener])
+            await server.serve(listener, partial(self._ready, listener, announce))
         finally:
             for task in background:
                 task.cancel()
@@ -196,106 +163,6 @@ class Gateway:
         yield asyncio.create_task(Refiller(upkeep, front).run())
 
 
-class _Server(ListeningServer):
-    """A server with an end in two steps: agents are sent elsewhere, then everything is closed."""
-
-    def __init__(
-        self, gateway: Gateway, service: Service, app: App, ready: Callable[[], None]
-    ) -> None:
-        self._certificate = certificate = gateway.listening.certificate
-        self._stamp = certificate.stamp() if certificate else None
-        self._drain_s = gateway.duties.drain_s
-        self._ends_at = math.inf
-        self.service = service
-        proxies = list(gateway.listening.proxies)
-        super().__init__(
-            app.asgi,
-            ready,
-            certificate,
-            http=partial(AgentConnection, service),  # makes one
-            proxy_headers=bool(proxies),
-            forwarded_allow_ips=proxies,
-            timeout_keep_alive=round(IDLE_S),
-            timeout_graceful_shutdown=LAST_ANSWERS_S,
-        )
-
-    @property
-    def connections(self) -> set[Any]:
-        """The connections of all clients."""
-        return self.server_state.connections
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept clients. With TLS, `Handshakes` accepts them, not uvicorn."""
-        if self.config.ssl is None:
-            await super().startup(sockets)
-            return
-        protocol: Any = self.config.http_protocol_class
-        make = partial(
-            protocol,
-            config=self.config,
-            server_state=self.server_state,
-            app_state={},
-        )
-        accepting = [
-            Handshakes(listener, self.config.ssl, make, self._has_room, self._count_refused)
-            for listener in sockets or ()
-        ]
-        for one in accepting:
-            one.begin()
-        self.servers: list[Any] = [*accepting]
-        self.started = True
-
-    def _has_room(self, half_made: int) -> bool:
-        return len(self.connections) + half_made < self.service.settings.most_clients
-
-    def _count_refused(self) -> None:
-        self.service.metrics.slow += 1
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Handle signals, and watch clients and the certificate."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, self._renew)
-        watching = loop.create_task(self._watch_clients())
-        try:
-            with super().capture_signals():
-                yield
-        finally:
-            watching.cancel()
-            loop.remove_signal_handler(signal.SIGHUP)
-
-    def end(self) -> None:
-        """Send agents elsewhere, then end; end at once when called again."""
-        if self.service.draining:
-            self.should_exit = self.force_exit = True
-            return
-        log.info("draining: no more tasks are handed out, and agents go to other gateways")
-        self.service.drain()
-        self._ends_at = time.monotonic() + self._drain_s
-
-    async def on_tick(self, counter: int) -> bool:
-        """Return whether to end: clients have left, or had time to. Runs ten times a second."""
-        if not self.connections or time.monotonic() >= self._ends_at:
-            self.should_exit = self.should_exit or self.service.draining
-        return await super().on_tick(counter)
-
-    async def _watch_clients(self) -> None:
-        """Cut slow clients, and load a new certificate when there is one."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            sweep(self.connections, self.service)
-            if self._certificate is not None and self._certificate.stamp() != self._stamp:
-                self._renew()
-
-    def _renew(self) -> None:
-        if self._certificate is None or self.config.ssl is None:
-            return
-        self._stamp = self._certificate.stamp()
-        try:
-            # Try a separate context first: a half-changed one could serve nobody.
-            self._certificate.context()
-            self._certificate.load(self.config.ssl)
-        except TaskqError as error:
-            log.warning("the certificate stays as it was: %s", error)
-            return
-        log.info("using the new certificate")
+def _drain(service: Service) -> None:
+    log.info("draining: no more tasks are handed out, and agents go to other gateways")
+    service.drain()

@@ -31,9 +31,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from taskq.ingest.sources import Source, SourceOptions, cross, open_source, sweep
+from taskq.ingest.sources import Crossed, Source, SourceOptions, open_source, sweep
 from taskq.ingest.sources.files import choose_format
-from taskq.model.campaign_spec import CampaignSpec
+from taskq.model.campaign_spec import CampaignSpec, campaign_keys
 from taskq.model.errors import InvalidCampaign, NotFound, UsageError
 from taskq.model.settings import known_only
 
@@ -45,6 +45,7 @@ else:
 MAX_FILE_BYTES: Final = 1_048_576
 
 _OPTIONS: Final = tuple(option.name for option in fields(SourceOptions))
+_SEED: Final = ("file", "format", "sweep", *_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class SeedPlan:
         if self.file is None:
             return sweep(self.sweep)
         source = open_source(self.file, format=self.format, options=self.options)
-        return cross(source, sweep(self.sweep)) if self.sweep else source
+        return Crossed(source, sweep(self.sweep)) if self.sweep else source
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def read_campaign_file(path: str | Path) -> CampaignFile:
             raise InvalidCampaign("the table [handler] is missing: it names what executes a task")
         seed = table.pop("seed", None)
         return CampaignFile(
-            spec=CampaignSpec.from_json(table),
+            spec=CampaignSpec.from_json(table, elsewhere=[f"seed.{name}" for name in _SEED]),
             seed=None if seed is None else _seed_plan(seed, path.parent),
         )
     except UsageError as error:
@@ -115,7 +116,7 @@ def _text(path: Path) -> str:
 
 
 def _seed_plan(value: object, folder: Path) -> SeedPlan:
-    table = known_only("seed", value, ["file", "format", "sweep", *_OPTIONS])
+    table = known_only("seed", value, _SEED, campaign_keys())
     for name in ("file", "format"):
         if not isinstance(table.get(name, ""), str):
             raise InvalidCampaign(f"seed.{name} must be text, not {table[name]!r:.80}")

@@ -1,6 +1,6 @@
 """Key conflicts: policies for keys that are stored with another payload, and their messages.
 
-The database alone decides whether payloads are equal (`sql/functions/seed_conflicts.sql`). This
+The database alone decides whether payloads are equal (`seed_conflicts.sql`). This
 module turns its reports into exceptions with messages for people, and compares as it does.
 """
 
@@ -46,7 +46,7 @@ def reported_clashes(
     rows: Sequence[Mapping[str, Any]], numbers: Sequence[int]
 ) -> tuple[Clash, ...]:
     """Return the conflicts reported by `seed_again`; numbers: the records' numbers by place."""
-    clashes = (Clash(one["key"], one["stored"], one["offered"], one["place"]) for one in rows)
+    clashes = (Clash(row["key"], row["stored"], row["offered"], row["place"]) for row in rows)
     return tuple(_shown(clash, numbers[clash.number - 1]) for clash in clashes)
 
 

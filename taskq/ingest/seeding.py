@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout  # not the built-in one before 3.11
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import chain
 from operator import itemgetter
@@ -34,8 +34,10 @@ from taskq.db.access import Queries
 from taskq.db.connections import Database, Row, Statements
 from taskq.ingest import key_conflicts
 from taskq.ingest.key_conflicts import OnConflict
+from taskq.ingest.repeats import Repeats
 from taskq.ingest.sources.records import BadLine, Source
 from taskq.model.errors import Clash, InvalidTask, KeyConflict, TaskqError
+from taskq.model.given import elements
 from taskq.model.seed import MAX_PAYLOAD_BYTES, Encoded, Seed
 
 CHUNK: Final = 10_000
@@ -53,6 +55,9 @@ GRACE_S: Final = 5.0
 Seedable: TypeAlias = Seed | Mapping[str, Any] | BadLine
 Numbered: TypeAlias = tuple[int, Encoded]
 
+_BACKSLASH: Final = "\\"
+_TWICE: Final = "\\\\"
+
 
 @dataclass(slots=True)
 class SeedCount:
@@ -67,6 +72,7 @@ class SeedCount:
             numbered keys, in which case `added` counts them too.
     """
 
+    _: KW_ONLY
     read: int = 0
     added: int = 0
     known: int = 0
@@ -117,7 +123,7 @@ def seed(
 ) -> SeedCount:
     """Seed a campaign, known by its id and its path; see `Campaign.seed`."""
     key_conflicts.check_choice(conflicts.choice)
-    progress, ahead = _Progress(conflicts, on_progress), SeedCount()
+    progress, ahead, repeats = _Progress(conflicts, on_progress), SeedCount(), Repeats()
     sender = _Sender(database, campaign, path, conflicts.choice)
     in_flight: Future[_Outcome] | None = None
     pending: _Chunk | None = None
@@ -136,7 +142,9 @@ def seed(
         progress.add(pending, outcome)
 
     try:
-        for chunk in _chunks(_encoded(records, ahead, on_bad), ahead, *sender.chunk):
+        for chunk in _chunks(
+            _encoded(elements("records", records), ahead, on_bad), ahead, repeats, *sender.chunk
+        ):
             sender.prepare(chunk)
             await_chunk()
             in_flight, pending = _begun(partial(sender.send, chunk)), chunk
@@ -159,6 +167,8 @@ def seed(
             sender.cancel()
             wait(left, GRACE_S)
         raise
+    if isinstance(records, Source):
+        repeats.note(records)
     return progress.end(ahead)
 
 
@@ -210,16 +220,18 @@ class _Progress:
 
 
 def _chunks(
-    encoded: Iterable[Numbered], ahead: SeedCount, most: int, most_chars: int
+    encoded: Iterable[Numbered], ahead: SeedCount, repeats: Repeats, most: int, most_chars: int
 ) -> Iterator[_Chunk]:
     """Yield chunks of records by key; the first of several records with a key is its task."""
     tasks: dict[str, Numbered] = {}
     again: list[Numbered] = []
     chars = 0
-    for one in encoded:
-        key, payload, _ = one[1]
-        if tasks.setdefault(key, one) is not one:
-            again.append(one)
+    for record in encoded:
+        key, payload, _ = record[1]
+        before = tasks.setdefault(key, record)
+        if before is not record:
+            again.append(record)
+            repeats.look(record, before)
         chars += len(payload)
         records = len(tasks) + len(again)
         if records % POLITE_EVERY == 0:
@@ -352,11 +364,11 @@ class _Sender:
 
 def _largest(chunk: _Chunk) -> int:
     """Return the most bytes that PostgreSQL writes for a payload of a chunk."""
-    payloads = [one[1] for _, one in chain(chunk.tasks.values(), chunk.again)]
+    payloads = [record[1] for _, record in chain(chunk.tasks.values(), chunk.again)]
     longest = max(map(len, payloads), default=0)
     # A character has at most four bytes in UTF-8. Python writes exponents with a sign, and
     # PostgreSQL writes a number with an exponent at most 60 times as long.
-    grows = any("e-" in one or "e+" in one for one in payloads)
+    grows = any("e-" in payload or "e+" in payload for payload in payloads)
     return min(longest * (60 if grows else 4), MAX_PAYLOAD_BYTES)
 
 
@@ -375,7 +387,3 @@ def task_json(encoded: Encoded) -> str:
     """Return a task as the JSON text that `submit` and `seed_tasks` take."""
     key, payload, priority = encoded
     return f'{{"key":{json.dumps(key)},"payload":{payload},"priority":{priority}}}'
-
-
-_BACKSLASH: Final = "\\"
-_TWICE: Final = "\\\\"

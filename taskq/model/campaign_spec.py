@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
 from typing import Any, Final
 
 from typing_extensions import TypedDict
 
+from taskq.model.campaign_checks import (
+    checked_best,
+    checked_classes,
+    checked_description,
+    checked_path,
+)
 from taskq.model.errors import InvalidCampaign
 from taskq.model.handler import Handler
 from taskq.model.requirements import MEMORY, check_requires, memory_sizes
-from taskq.model.seed import check_path
 from taskq.model.settings import (
     CHOICE,
     FLAG,
@@ -23,8 +27,8 @@ from taskq.model.settings import (
     TEXTS,
     TIME,
     WHOLE,
+    YEAR_S,
     check_params,
-    check_string,
     described,
     keep_checked,
     known_only,
@@ -33,16 +37,11 @@ from taskq.model.settings import (
     size_text,
 )
 
-MAX_DESCRIPTION_CHARS: Final = 10_000
-MAX_NEVER_RETRY: Final = 100
-MAX_CLASS_CHARS: Final = 200
 ON_DISCONNECT: Final = ("continue", "stop")
 LATE_RESULTS: Final = ("reject", "salvage")
 
-_YEAR_S: Final = 31_536_000
 _ARCHIVE: Final = {"low": 1 << 14, "high": 1 << 26}
 _TABLES: Final = ("handler", "retry", "limits", "resources", "results", "params")
-_BEST: Final = re.compile(r"(?:lowest|highest) (?:result|payload|phases)\.\S.{0,199}")
 
 _retry: Final = partial(setting, table="retry")
 _limit: Final = partial(setting, table="limits")
@@ -50,62 +49,27 @@ _resource: Final = partial(setting, table="resources", optional=True)
 _attempts: Final = partial(_retry, WHOLE, low=1, high=1_000)
 
 
-def _checked_path(where: str, path: object) -> str:
-    return check_path(check_string(where, path))
-
-
-def _checked_description(where: str, text: object) -> str:
-    description = check_string(where, text)
-    if len(description) > MAX_DESCRIPTION_CHARS:
-        raise InvalidCampaign(
-            f"{where} of {len(description)} characters; {MAX_DESCRIPTION_CHARS} at most"
-        )
-    return description
-
-
-def _checked_best(where: str, value: object) -> str | None:
-    if value is None or (isinstance(value, str) and _BEST.fullmatch(value)):
-        return value
-    raise InvalidCampaign(
-        f"{where} must be `lowest FIELD` or `highest FIELD`, such as `lowest result.score`, "
-        f"not {value!r:.80}"
-    )
-
-
-def _checked_classes(where: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)) or len(value) > MAX_NEVER_RETRY:
-        raise InvalidCampaign(
-            f"{where} must be a list of {MAX_NEVER_RETRY} classes of error at most, "
-            f'such as ["bad-ligand"], not {value!r:.80}'
-        )
-    for position, name in enumerate(value):
-        check_string(f"{where}[{position}]", name)
-        if not 1 <= len(name) <= MAX_CLASS_CHARS:
-            raise InvalidCampaign(
-                f"{where}[{position}] must have 1 to {MAX_CLASS_CHARS} characters"
-            )
-    return tuple(dict.fromkeys(value))
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """Rules for retrying a task after an unsuccessful attempt, and for failing it."""
 
     max_attempts: int = _attempts("failures after which a task is failed", 3)
-    max_losses: int = _attempts("attempts whose agent was lost after which a task is failed", 5)
-    backoff_s: float = _retry(
-        TIME, "delay after a task's first failure; it doubles each time", 10.0, low=0, high=_YEAR_S
+    max_losses: int = _attempts(
+        "losses (attempts whose agent vanished) after which a task is failed", 5
     )
-    backoff_max_s: float = _retry(TIME, "longest delay", 3600.0, low=0, high=_YEAR_S)
+    backoff_s: float = _retry(
+        TIME, "delay after a task's first failure; it doubles each time", 10.0, low=0, high=YEAR_S
+    )
+    backoff_max_s: float = _retry(TIME, "longest delay", 3600.0, low=0, high=YEAR_S)
     never_retry: tuple[str, ...] = _retry(
         TEXTS,
         "[classes of error](errors.md#classes-of-error) after which a task is failed at once",
         (),
-        check=_checked_classes,
+        check=checked_classes,
         metavar="CLASS",
     )
-    max_lost_nodes: int = _attempts(
-        "different nodes on which agents were lost with a task before it fails as poison", 3
+    max_lost_hosts: int = _attempts(
+        "different hosts with a loss of a task, after which it is failed as poison", 3
     )
     max_out_of_time: int = _attempts(
         "attempts in a row that make no progress before their agent's time is over, until the task "
@@ -136,15 +100,16 @@ class CampaignSpec:
     """
 
     path: str = setting(
-        TEXT, "place in the tree of campaigns, such as `/wisdom/malaria`", check=_checked_path
+        TEXT, "place in the tree of campaigns, such as `/wisdom/malaria`", check=checked_path
     )
+    _: KW_ONLY
     description: str = setting(
-        TEXT, "description of the campaign, for people", "", check=_checked_description
+        TEXT, "description of the campaign, for people", "", check=checked_description
     )
     handler: Handler | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     time_limit_s: float | None = _limit(
-        TIME, "longest time of an attempt", None, optional=True, above=0, high=_YEAR_S
+        TIME, "longest time of an attempt", None, optional=True, above=0, high=YEAR_S
     )
     max_running: int | None = _limit(
         WHOLE, "most tasks that work at a time", None, optional=True, low=1, high=1_000_000
@@ -176,7 +141,7 @@ class CampaignSpec:
         **_ARCHIVE,
     )
     checkpoint_every_s: float = _limit(
-        TIME, "how often checkpoints are uploaded while attempts run", 600.0, low=1, high=_YEAR_S
+        TIME, "how often checkpoints are uploaded while attempts run", 600.0, low=1, high=YEAR_S
     )
     output_bytes: int | None = _limit(
         SIZE,
@@ -268,7 +233,7 @@ class CampaignSpec:
         None,
         optional=True,
         table="results",
-        check=_checked_best,
+        check=checked_best,
         option="--best-result",
         metavar="'lowest|highest FIELD'",
     )
@@ -277,6 +242,11 @@ class CampaignSpec:
     def __post_init__(self) -> None:
         keep_checked(self)
         self._check_hedge()
+        if self._has_batches and self.checkpoint_bytes is not None:
+            raise InvalidCampaign(
+                "limits.checkpoint_bytes and handler.batch exclude each other: a start of many "
+                "tasks leaves no checkpoint of one of them"
+            )
         if len(self.memory) > self.retry.max_attempts:
             raise InvalidCampaign(
                 f"resources.memory has {len(self.memory)} sizes, but retry.max_attempts is "
@@ -284,12 +254,20 @@ class CampaignSpec:
             )
         check_params(self.params)
 
+    @property
+    def _has_batches(self) -> bool:
+        return self.handler is not None and self.handler.batch is not None
+
     def _check_hedge(self) -> None:
         if self.hedge is None:
             return
         if self.late_results != "salvage":
             raise InvalidCampaign(
                 'hedge needs late_results = "salvage": whichever attempt succeeds first counts'
+            )
+        if self._has_batches:
+            raise InvalidCampaign(
+                "hedge and handler.batch exclude each other: tasks of a batch wait for each other"
             )
         for name in ("max_running", "max_running_per_site"):
             if getattr(self, name) is not None:
@@ -307,9 +285,9 @@ class CampaignSpec:
         """Return the campaign as a JSON object, in the shape of a campaign file."""
         table: dict[str, Any] = {}
         for part in (self, self.retry):
-            for name, one in settings(type(part)).items():
-                within = table.setdefault(one.table, {}) if one.table else table
-                within[name] = one.as_json(getattr(part, name))
+            for name, declared in settings(type(part)).items():
+                within = table.setdefault(declared.table, {}) if declared.table else table
+                within[name] = declared.as_json(getattr(part, name))
         handler = None if self.handler is None else self.handler.to_json()
         return table | {"handler": handler, "params": dict(self.params)}
 
@@ -341,26 +319,39 @@ class CampaignSpec:
 
     def differences(self, other: CampaignSpec) -> list[str]:
         """Return the names of the fields that differ in another spec."""
-        names = [one.name for one in fields(self)]
+        names = [known.name for known in fields(self)]
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
     @classmethod
-    def from_json(cls, value: object) -> CampaignSpec:
-        """Return the campaign of a JSON object; raise `InvalidCampaign`, which names the fault."""
+    def from_json(cls, value: object, *, elsewhere: Iterable[str] = ()) -> CampaignSpec:
+        """Return the campaign of a JSON object; raise `InvalidCampaign`, which names the fault.
+
+        elsewhere: keys that stand next to the campaign's own, in tables such as `seed`.
+        """
         own = settings(cls)
-        keys = [name for name, one in own.items() if not one.table]
-        table = known_only("", value, [*keys, *_TABLES])
-        if "path" not in table:
-            raise InvalidCampaign("path is missing; a campaign needs one, such as /wisdom/malaria")
+        places = [*campaign_keys(), *elsewhere]
+        keys = [name for name, declared in own.items() if not declared.table]
+        table = known_only("", value, [*keys, *_TABLES], places)
         handler, retry = table.pop("handler", None), table.pop("retry", {})
         for part in ("limits", "resources", "results"):
-            names = [name for name, one in own.items() if one.table == part]
-            table |= known_only(part, table.pop(part, {}), names)
-        return cls(
-            handler=None if handler is None else Handler.from_json(handler),
-            retry=RetryPolicy(**known_only("retry", retry, settings(RetryPolicy))),
-            **table,
-        )
+            names = [name for name, declared in own.items() if declared.table == part]
+            table |= known_only(part, table.pop(part, {}), names, places)
+        table["retry"] = RetryPolicy(**known_only("retry", retry, settings(RetryPolicy), places))
+        if handler is not None:
+            table["handler"] = Handler.from_json(handler, elsewhere=places)
+        if "path" not in table:
+            raise InvalidCampaign("path is missing; a campaign needs one, such as /wisdom/malaria")
+        return cls(**table)
+
+
+def campaign_keys() -> list[str]:
+    """Return the keys of campaigns as files name them, such as `path` and `limits.time_limit_s`."""
+    keys = [
+        f"{declared.table}.{name}" if declared.table else name
+        for name, declared in settings(CampaignSpec).items()
+    ]
+    keys += [f"retry.{name}" for name in settings(RetryPolicy)]
+    return keys + [f"handler.{part.name}" for part in fields(Handler)]
 
 
 class CallSettings(TypedDict, total=False):

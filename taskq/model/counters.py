@@ -14,6 +14,6 @@ def counter(title: str) -> Any:
 
 def counted(numbers: Any) -> Iterator[tuple[str, str, int]]:
     """Yield name, title and value of each counter of a dataclass, in order of declaration."""
-    for one in fields(numbers):
-        if "title" in one.metadata:
-            yield one.name, one.metadata["title"], getattr(numbers, one.name)
+    for number in fields(numbers):
+        if "title" in number.metadata:
+            yield number.name, number.metadata["title"], getattr(numbers, number.name)

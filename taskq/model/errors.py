@@ -13,16 +13,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from taskq_agent.release import DISTRIBUTION
+from taskq_agent.release import how_to_install
+from taskq_agent.text import clean
 
 #: Characters shown around the wrong place of a text.
 EXCERPT_CHARS: Final = 72
+
+_NO_CAMPAIGN = re.compile(r"no campaign (/[^\s;]*)(;.*)?")
+
+#: How SQLSTATEs of a server begin that must be started anew: its files or its memory are gone.
+BROKEN: Final = ("58", "XX000")
 
 
 class TaskqError(Exception):
     """Any error that taskq raises on purpose. Do what its message says."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        # It may quote what an agent, a submitter or a server has sent, and is printed to terminals.
+        return clean(super().__str__())
 
 
 class UsageError(TaskqError):
@@ -42,7 +52,7 @@ class ExtraMissing(UsageError):
 
     def __init__(self, what: str, extra: str, otherwise: str = "") -> None:
         instead = f", or {otherwise}" if otherwise else ""
-        super().__init__(f"{what}: pip install '{DISTRIBUTION}[{extra}]'{instead}")
+        super().__init__(f"{what}: {how_to_install(extra)}{instead}")
 
 
 class InvalidPath(UsageError):
@@ -185,11 +195,13 @@ class FunctionChanged(Conflict):
 
     Attributes:
         differs: Which of "function", "params" and "inputs".
+        parts: What of these, such as "the global FACTOR" and the names of params and inputs.
     """
 
-    def __init__(self, message: str, differs: Sequence[str]) -> None:
+    def __init__(self, message: str, differs: Sequence[str], parts: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.differs = tuple(differs)
+        self.parts = tuple(parts)
 
 
 class CampaignPaused(Conflict):
@@ -219,15 +231,16 @@ class TaskFailed(TaskqError):
     def __init__(self, key: str, error_class: str, error: str, tail: str = "") -> None:
         super().__init__(f"{error_class}: {error}" if error else error_class)
         self.key = key
-        self.error_class = error_class
-        self.error = error
-        self.tail = tail
+        self.error_class = clean(error_class)
+        self.error = clean(error)
+        self.tail = clean(tail)
 
 
 class ResultNotTrusted(TaskqError):
-    """A result is a pickle of a class that the reader does not trust.
+    """A result is a pickle, or an object of a class of another module, that nobody trusts.
 
-    To read it could run code that an agent sent. If you trust the agents, use `trust=`.
+    To read it could run code that an agent sent. Return data, or a dataclass of the function's own
+    module; or use `trust=` if you trust the agents.
 
     Attributes:
         name: Name of the class.
@@ -248,6 +261,13 @@ class Forbidden(TaskqError):
     """The token, or the login, does not permit this call. Ask for one that does."""
 
     exit_code = 77
+
+
+class LoginForbidden(Forbidden):
+    """The login of PostgreSQL lacks a role; at a gateway, that of the gateway, whatever the token.
+
+    The owner of the schema grants it, by the command in the message.
+    """
 
 
 class SchemaError(TaskqError):
@@ -324,9 +344,6 @@ class SessionEnded(TaskqError):
     """The session of the agent has expired or was ended. Open another."""
 
 
-_NO_CAMPAIGN = re.compile(r"no campaign (/\S*?)(;.*)?")
-
-
 def from_server(kind: type[TaskqError], text: str) -> TaskqError:
     """Return the exception for a server's text; `UnknownCampaign` if it says so."""
     if issubclass(kind, NotFound) and (found := _NO_CAMPAIGN.fullmatch(text)):
@@ -340,6 +357,7 @@ BY_SQLSTATE: Final[dict[str, type[TaskqError]]] = {
     "TQ401": Unauthorized,
     "TQ403": Forbidden,
     "TQ404": NotFound,
+    "TQ407": LoginForbidden,
     "TQ409": Conflict,
     "TQ410": SessionEnded,
     "TQ422": KeyConflict,

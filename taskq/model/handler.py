@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 from typing import Any, Final
 
 from taskq.model.errors import InvalidCampaign
 from taskq.model.settings import (
     CHOICE,
+    FLAG,
     REQUIRED,
     TEXT,
     TEXTS,
+    TIME,
+    WHOLE,
+    YEAR_S,
     check_string,
     described,
     known_only,
     setting,
 )
+from taskq_agent.batches import MAX_BATCH
 
 HANDLER_KINDS: Final = ("python", "command", "process", "function")
 MAX_HANDLER_BYTES: Final = 65_536
 
 _handler: Final = partial(setting, table="handler", default=None)
 
-_OF_FUNCTIONS: Final = ("name", "archive", "python", "seal", "fingerprint")
+_OF_FUNCTIONS: Final = ("name", "archive", "python", "seal", "fingerprint", "parts")
 _FIELDS_OF_OTHERS: Final = {
-    "python": (("argv", "container", *_OF_FUNCTIONS), "a target"),
-    "command": (("target", "prepare", *_OF_FUNCTIONS), "argv"),
-    "process": (("target", "prepare", *_OF_FUNCTIONS), "argv"),
-    "function": (("argv", "container", "prepare"), "a function to Client.map"),
+    "python": (("argv", "container", "line", *_OF_FUNCTIONS), "a target"),
+    "command": (("target", "prepare", "tasks_per_child", *_OF_FUNCTIONS), "argv"),
+    "process": (("target", "prepare", "line", *_OF_FUNCTIONS), "argv"),
+    "function": (("argv", "container", "prepare", "line"), "a function to Client.map"),
 }
 
 
@@ -48,6 +54,7 @@ class Handler:
         default=REQUIRED,
         choices=HANDLER_KINDS,
     )
+    _: KW_ONLY
     target: str | None = _handler(
         TEXT, "`python`, where it is required, and `function`: the callable, as `module:function`"
     )
@@ -64,6 +71,37 @@ class Handler:
         TEXT,
         "`command` and `process`: the image in which the program is [run](handlers.md#containers)",
     )
+    tasks_per_child: int | None = _handler(
+        WHOLE,
+        "all kinds but `command`: the process [ends](handlers.md#what-a-call-leaves-behind) "
+        "after so many tasks, and the next task gets a new one",
+        low=1,
+    )
+    batch: int | None = _handler(
+        WHOLE,
+        "most tasks of one start, each with an "
+        "[outcome of its own](handlers.md#many-tasks-to-one-start)",
+        low=1,
+        high=MAX_BATCH,
+    )
+    line: str | None = _handler(
+        TEXT, "`command` with `batch`: what a line of the file `{list}` holds, with placeholders"
+    )
+    ordered: bool | None = _handler(
+        FLAG, "with `batch`: whether the program takes the tasks of a start in their order"
+    )
+    batch_limit_s: float | None = _handler(
+        TIME, "with `batch`: longest time of a start", above=0, high=YEAR_S
+    )
+    batch_silence_s: float | None = _handler(
+        TIME, "with `batch`: longest time of a start without an outcome", above=0, high=YEAR_S
+    )
+    batch_divide_s: float | None = _handler(
+        TIME,
+        "with `batch`: longest time of the search for tasks that make the program fail",
+        above=0,
+        high=YEAR_S,
+    )
     name: str | None = _handler(
         TEXT, "`function`, as all below, which `queue.map` writes: its name for people"
     )
@@ -77,6 +115,9 @@ class Handler:
     fingerprint: str | None = _handler(
         TEXT, "what the function does, as a digest that shows whether it has changed"
     )
+    parts: str | None = _handler(
+        TEXT, "digests of its parts with their names, a line each, which show what has changed"
+    )
 
     def __post_init__(self) -> None:
         if self.kind not in HANDLER_KINDS:
@@ -89,6 +130,9 @@ class Handler:
                 raise InvalidCampaign(
                     f"handler.{name} does not go with kind {self.kind!r}; give {instead}"
                 )
+        most = self.tasks_per_child
+        if most is not None and not (type(most) is int and most >= 1):
+            raise InvalidCampaign(f"handler.tasks_per_child must be 1 or more, not {most!r:.80}")
         if self.kind in ("python", "function"):
             if self.kind == "python" or self.target is not None:
                 _check_target("handler.target", self.target)
@@ -102,16 +146,17 @@ class Handler:
 
     def to_json(self) -> dict[str, Any]:
         """Return the handler as a JSON object with the fields of its kind."""
-        if self.kind in ("command", "process"):
-            image = {} if self.container is None else {"container": self.container}
-            return {"kind": self.kind, "argv": list(self.argv), **image}
-        given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "argv"}
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        given["argv"] = list(self.argv) or None
         return {name: value for name, value in given.items() if value is not None}
 
     @classmethod
-    def from_json(cls, value: object) -> Handler:
-        """Return the handler of a JSON object; raise `InvalidCampaign` if it is not one."""
-        table = known_only("handler", value, [part.name for part in fields(cls)])
+    def from_json(cls, value: object, *, elsewhere: Iterable[str] = ()) -> Handler:
+        """Return the handler of a JSON object; raise `InvalidCampaign` if it is not one.
+
+        elsewhere: as of `known_only`.
+        """
+        table = known_only("handler", value, [part.name for part in fields(cls)], elsewhere)
         if "kind" not in table:
             raise InvalidCampaign(f"handler.kind is missing; one of {', '.join(HANDLER_KINDS)}")
         return cls(**table)

@@ -19,3 +19,5 @@ PATHS: Final = {
     **dict.fromkeys((*PAGES, "/live", "/molecule", "/static/{name}"), "GET"),
     **dict.fromkeys(("/sign-in", "/sign-out"), "POST"),
 }
+#: Names the viewer's token in answers of the process that serves pages at a gateway.
+VIEWER_HEADER: Final = "taskq-viewer"

@@ -20,18 +20,44 @@ T = TypeVar("T")
 #: Set in a thread that works for a caller who may give up waiting; giving up sets the event.
 GIVEN_UP: Final[ContextVar[threading.Event | None]] = ContextVar("GIVEN_UP", default=None)
 
+#: Seconds after which a pause that news may end notices that its caller has given up.
+GIVEN_UP_S: Final = 0.25
+
+#: A pause between looks is this share of the time waited, and at most so many seconds.
+SHARE_WAITED: Final = 0.25
+LAST_PAUSE_S: Final = 0.5
+
 
 class GaveUp(BaseException):
     """The caller gave up waiting for this thread."""
 
 
-def sleep(seconds: float) -> None:
-    """Pause for so long; raise `GaveUp` if the caller gives up."""
+def sleep(seconds: float, news: threading.Event | None = None) -> None:
+    """Pause for so long, or until there are news; raise `GaveUp` if the caller gives up."""
     given_up = GIVEN_UP.get()
     if given_up is None:
-        time.sleep(seconds)
-    elif given_up.wait(seconds):
-        raise GaveUp
+        if news is None:
+            time.sleep(seconds)
+        else:
+            news.wait(seconds)
+    elif news is None:
+        if given_up.wait(seconds):
+            raise GaveUp
+    else:
+        end = time.monotonic() + seconds
+        while not news.wait(min(GIVEN_UP_S, max(0.0, end - time.monotonic()))):
+            if given_up.is_set():
+                raise GaveUp
+            if time.monotonic() >= end:
+                return
+
+
+def grown(waited_s: float, first_s: float) -> float:
+    """Return how long to pause before the next look, at least first_s, after waiting so long.
+
+    So what is waited for is noticed after a quarter more than it took, and seldom looked for.
+    """
+    return min(LAST_PAUSE_S, max(first_s, SHARE_WAITED * waited_s))
 
 
 async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

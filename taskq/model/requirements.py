@@ -1,7 +1,7 @@
 """Requirements of campaigns: tags that agents offer, and resources that one task needs of a node.
 
 A required tag is `NAME`, `NAME=VALUE` or `NAME>=NUMBER`; an offer is `NAME` or `NAME=VALUE`. The
-server matches them (`sql/functions/offered.sql`) and checks their form by the same rules.
+server matches them (`offered.sql`) and checks their form by the same rules.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from taskq.model.errors import InvalidCampaign, UsageError
 from taskq.model.settings import ValueKind, size_text
-from taskq_agent.text import size_in_bytes
+from taskq_agent.units import size_in_bytes
 
 MAX_TAGS: Final = 32
 MAX_SIZES: Final = 8
@@ -46,7 +46,7 @@ def _meets(tag: str, offer: str) -> bool:
         return False
     if wanted["relation"] is None or offered["relation"] is None:
         return wanted["relation"] is None
-    numbers = [re.fullmatch(_NUMBER, one["value"]) for one in (wanted, offered)]
+    numbers = [re.fullmatch(_NUMBER, side["value"]) for side in (wanted, offered)]
     if all(numbers):
         least, there = Decimal(wanted["value"]), Decimal(offered["value"])
         return there == least if wanted["relation"] == "=" else there >= least
@@ -88,7 +88,7 @@ def memory_sizes(where: str, value: object) -> tuple[int, ...]:
         return ()
     given = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     try:
-        sizes = tuple(size_in_bytes(str(one)) for one in given)
+        sizes = tuple(size_in_bytes(str(size)) for size in given)
     except ValueError as error:
         raise InvalidCampaign(f"{where}: {error}") from None
     if len(sizes) > MAX_SIZES or any(b <= a for a, b in itertools.pairwise(sizes)):

@@ -11,7 +11,9 @@ from typing import Any, Final, Protocol, TypeAlias
 from typing_extensions import Self
 
 from taskq.model.errors import InvalidPath, InvalidTask
-from taskq_agent.text import has_nul_escape, json_encoder, json_fault
+from taskq_agent.json_encoder import json_encoder
+from taskq_agent.json_limits import has_nul_escape, json_fault
+from taskq_agent.protocol import MAX_PATH_CHARS
 
 MAX_KEY_CHARS: Final = 255
 MAX_PAYLOAD_BYTES: Final = 65_536
@@ -19,7 +21,6 @@ MAX_PAYLOAD_BYTES: Final = 65_536
 _CONTROL: Final = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 #: Nesting of objects and lists: agents refuse answers that are nested more than 100 deep.
 MAX_PAYLOAD_DEPTH: Final = 64
-MAX_PATH_CHARS: Final = 1_000
 PRIORITY_RANGE: Final = (-32_767, 32_767)
 #: The statuses of tasks that no agent has, of all tasks not final, of final ones; and all.
 NOT_BEGUN: Final = ("waiting", "delayed")
@@ -27,6 +28,14 @@ UNFINISHED: Final = (*NOT_BEGUN, "working")
 FINAL: Final = ("done", "failed", "cancelled")
 STATUSES: Final = (*UNFINISHED, *FINAL)
 RETRIABLE: Final = ("failed", "cancelled", "delayed", "done")
+
+_encode = json_encoder(ensure_ascii=False)
+#: Returns the JSON of a payload, the same for equal payloads, in ASCII.
+canonical: Final = json_encoder(sort_keys=True, separators=(",", ":"))
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99}")
+
+Encoded: TypeAlias = tuple[str, str, int]
 
 
 class NamedCampaign(Protocol):
@@ -39,12 +48,6 @@ class NamedCampaign(Protocol):
     @property
     def path(self) -> str:
         """The path."""
-
-
-_encode = json_encoder(ensure_ascii=False)
-_encode_canonical = json_encoder(sort_keys=True, separators=(",", ":"))
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99}")
 
 
 def check_path(path: str) -> str:
@@ -67,9 +70,6 @@ def check_path(path: str) -> str:
                 "and ._+@=,- and start with a letter or digit"
             )
     return path
-
-
-Encoded: TypeAlias = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,6 @@ def _check_payload(text: str) -> None:
 def derived_key(payload: Mapping[str, Any]) -> str:
     """Return the key for a payload without one: a digest of its canonical JSON."""
     return key_of(canonical(payload))
-
-
-def canonical(payload: Mapping[str, Any]) -> str:
-    """Return the JSON of a payload, the same for equal payloads, in ASCII."""
-    return _encode_canonical(payload)
 
 
 def key_of(text: str) -> str:

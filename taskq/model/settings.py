@@ -11,7 +11,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from difflib import get_close_matches
 from typing import Any, Final
@@ -19,11 +19,13 @@ from typing import Any, Final
 from taskq.model.errors import InvalidCampaign, InvalidTask
 from taskq.model.seed import check_text
 from taskq.model.words import duration
-from taskq_agent.text import size_in_bytes, time_s
+from taskq_agent.units import size_in_bytes, time_s
 
 MAX_PARAMS_BYTES: Final = 262_144
 MAX_PARAMS_DEPTH: Final = 64
 
+#: The longest time that a setting may be, in seconds.
+YEAR_S: Final = 31_536_000
 #: The default of a setting that must be given.
 REQUIRED: Final = object()
 
@@ -95,11 +97,11 @@ class Setting:
     def range(self) -> str:
         """The values that it may have, for people, such as `from 1 to 1,000`; may be empty."""
         low, high, above, below = (
-            None if one is None else _bound(self.kind, one)
-            for one in (self.low, self.high, self.above, self.below)
+            None if bound is None else _bound(self.kind, bound)
+            for bound in (self.low, self.high, self.above, self.below)
         )
         if low is not None:
-            return f"from {low} to {high}"
+            return f"from {low} to {high}" if high else f"from {low}"
         if above is not None:
             return f"above {above}" + (f" and below {below}" if below else f", at most {high}")
         return ""
@@ -154,32 +156,32 @@ class Setting:
 
 def setting(kind: ValueKind, text: str, default: Any = REQUIRED, **about: Any) -> Any:
     """Return the field of a dataclass that is a setting; about: fields of `Setting`."""
-    one = Setting(kind, text, default=default, **about)
+    declared = Setting(kind, text, default=default, **about)
     usual = MISSING if default is REQUIRED else default
-    return dataclasses.field(default=usual, metadata={"setting": one})
+    return dataclasses.field(default=usual, metadata={"setting": declared})
 
 
 def settings(of: type) -> Mapping[str, Setting]:
     """Return the settings of a dataclass by name, in the order of declaration."""
     return {
-        one.name: dataclasses.replace(one.metadata["setting"], name=one.name)
-        for one in dataclasses.fields(of)
-        if "setting" in one.metadata
+        field.name: dataclasses.replace(field.metadata["setting"], name=field.name)
+        for field in dataclasses.fields(of)
+        if "setting" in field.metadata
     }
 
 
 def keep_checked(of: Any) -> None:
     """Check the settings of a new object, and set each to the value to keep."""
-    for name, one in settings(type(of)).items():
-        object.__setattr__(of, name, one.checked(getattr(of, name)))
+    for name, declared in settings(type(of)).items():
+        object.__setattr__(of, name, declared.checked(getattr(of, name)))
 
 
 def described(of: type) -> str:
     """Return the settings of a dataclass as a section of its docstring, one a line."""
     return "\n    Attributes:" + "".join(
-        f"\n        {name}: {one.plain[0].upper()}{one.plain[1:]}"
-        f"{f'; {one.values}' if one.choices or one.range else ''}."
-        for name, one in settings(of).items()
+        f"\n        {name}: {declared.plain[0].upper()}{declared.plain[1:]}"
+        f"{f'; {declared.values}' if declared.choices or declared.range else ''}."
+        for name, declared in settings(of).items()
     )
 
 
@@ -274,14 +276,32 @@ def _check_number(where: str, value: float) -> None:
         raise InvalidCampaign(f"{where} is {value}, which JSON does not have")
 
 
-def known_only(where: str, value: object, known: Iterable[str]) -> dict[str, Any]:
-    """Return a table as a dict; raise `InvalidCampaign` at an unknown key."""
+def known_only(
+    where: str, value: object, known: Iterable[str], elsewhere: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return a table as a dict; raise `InvalidCampaign` at an unknown key.
+
+    elsewhere: the keys of other tables, such as `limits.time_limit_s`, and those outside tables.
+    """
     known = list(known)
     if not isinstance(value, Mapping):
         raise InvalidCampaign(f"{where or 'a campaign'} must be a table, not {value!r:.80}")
     for key in value:
         if key not in known:
-            close = get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
+            hint = _meant(str(key), known, elsewhere) or f"known are: {', '.join(known)}"
             raise InvalidCampaign(f"{where}{'.' if where else ''}{key} is unknown; {hint}")
     return dict(value)
+
+
+def _meant(key: str, known: Sequence[str], elsewhere: Iterable[str]) -> str | None:
+    """Return which key was probably meant: of another table, this one, or nearly another's."""
+    places = {place.rpartition(".")[2]: place for place in elsewhere}
+    if key in places:
+        table = places[key].rpartition(".")[0]
+        where = f"in the table [{table}]" if table else "at the top, before the first table"
+        return f"{places[key]} stands {where}"
+    if close := get_close_matches(key, known, n=1):
+        return f"did you mean {close[0]!r}?"
+    if close := get_close_matches(key, places, n=1):
+        return f"did you mean {places[close[0]]!r}?"
+    return None

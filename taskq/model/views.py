@@ -5,9 +5,11 @@ Instants are aware datetimes; names that end in `_s` are seconds. `campaign` is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from taskq.model.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ class TaskView:
     claimed_at: datetime | None
     host: str | None
     payload: dict[str, Any]
+    _: KW_ONLY
     progress: float | None = None
     progress_note: str | None = None
 
@@ -207,11 +210,14 @@ class AgentView:
     """An open session. silent_s: since its last heartbeat. working: attempts that it holds.
 
     offers: the tags of its node. draining: whether it leaves when its attempts have ended. token:
-    the name of the token that opened it; None for a direct agent. trouble: why it makes one attempt
-    at a time: `failures` in a row, all fast, the last with `error_class`; the next `try_in_s` after
-    its last heartbeat; None if it does not. warnings: words, see `taskq_agent.protocol`. suspect:
-    why its host is suspicious, which slows it too; None if it is not. lease_s: seconds of silence
-    after which it counts as lost; expires_at: when, if none comes. banned: why a ban drains it.
+    the name of the token that opened it; None for a direct agent. A manager's token counts only
+    attempts of its campaigns, and sees only the names of tokens for no others. trouble: why it
+    makes one attempt at a time: `failures` in a row, all fast, the last with `error_class`; the
+    next `try_in_s` after its last heartbeat; None if it does not. warnings: words, see
+    `taskq_agent.protocol`; cause: what it got in place of an answer, where a warning is about that,
+    else empty. suspect: why its host is suspicious, which slows it too; None if it is not. lease_s:
+    seconds of silence after which it counts as lost; expires_at: when, if none comes. banned: why a
+    ban drains it.
     """
 
     session_id: int
@@ -230,6 +236,7 @@ class AgentView:
     token: str | None
     trouble: dict[str, Any] | None
     warnings: list[str]
+    cause: str
     suspect: str | None
     lease_s: float
     expires_at: datetime
@@ -291,15 +298,27 @@ class LeftOver:
 class Brake:
     """Hold on expiry: so many agents are silent at a time that it looks like an outage.
 
-    silent, open: number of silent agents, and of open sessions. heard_at: when the first of them
+    silent, open: number of silent agents, and of open sessions; None for a manager's token that is
+    not for the whole queue. heard_at: when the first of them
     was heard again; until: when those that stay silent expire. Both None while none is heard.
     """
 
     since: datetime
     heard_at: datetime | None
     until: datetime | None
-    silent: int
-    open: int
+    silent: int | None
+    open: int | None
+
+    def seen(self, *, whole: bool) -> Brake:
+        """Return what a caller sees who may see the whole queue, or not."""
+        return self if whole else replace(self, silent=None, open=None)
+
+    @property
+    def extent(self) -> str:
+        """How many agents are silent, in words."""
+        if self.silent is None or self.open is None:
+            return "many of the queue's agents"
+        return f"{self.silent:,} of {counted(self.open, 'agent')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,78 +336,3 @@ class Recovery:
     tasks_left: int
     braked: bool
     campaigns: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class PilotView:
-    """A pilot. settings: see `pilots.settings`. paused_why: why it paused itself, if it did.
-
-    failures: how many submissions failed, or jobs died before their agents were heard, one after
-    the other; failed_ago_s, trouble: the last such failure. retry_in_s: how long submissions rest
-    because of them. looked_ago_s, looked_from: when, and on which host, a loop last acted for it;
-    None means never. Live jobs: submitting, queued, starting (running, with an agent not yet
-    heard), serving.
-    """
-
-    pilot_id: int
-    name: str
-    key: str
-    path: str
-    driver: str
-    settings: dict[str, Any]
-    status: str
-    paused_why: str | None
-    failures: int
-    failed_ago_s: float | None
-    trouble: str | None
-    retry_in_s: float | None
-    looked_ago_s: float | None
-    looked_from: str | None
-    created_at: datetime
-    submitting: int
-    queued: int
-    starting: int
-    serving: int
-
-    @property
-    def live(self) -> int:
-        """Jobs that have not ended."""
-        return self.submitting + self.queued + self.starting + self.serving
-
-
-@dataclass(frozen=True, slots=True)
-class PilotJob:
-    """A job of a pilot. name: in the batch system, and of its agent.
-
-    status: submitting, queued, running or ended. began_at, submitted_at, started_at, ended_at: when
-    the loop wrote it down, and saw each status. heard_at: when its agent opened a session; at_work:
-    whether a session is open; left_why: why the agent left. outcome: served; died (before its agent
-    was heard); refused (by the batch system); cancelled (before its agent was heard); vanished (the
-    batch system no longer knows it, and nobody saw its end); None if it has not ended. why: the
-    batch system's words. tail: the end of the output of a job whose agent was never heard.
-    missing_polls: how many of the batch system's last answers lacked it, the first missing_s ago.
-    """
-
-    number: int
-    name: str
-    status: str
-    native_id: str | None
-    place: str | None
-    began_at: datetime
-    submitted_at: datetime | None
-    started_at: datetime | None
-    heard_at: datetime | None
-    cancelled_at: datetime | None
-    ended_at: datetime | None
-    age_s: float
-    running_s: float | None
-    heard_ago_s: float | None
-    outcome: str | None
-    why: str | None
-    exit_code: int | None
-    tail: str | None
-    at_work: bool
-    host: str | None
-    left_why: str | None
-    missing_polls: int
-    missing_s: float | None

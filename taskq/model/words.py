@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
-from taskq_agent.text import in_bytes
+from taskq_agent.units import in_bytes
 
 MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
@@ -124,12 +124,12 @@ def _quoted(word: str) -> str:
     if word.isprintable():
         return shlex.quote(word)
     escaped = (
-        f"\\{one}"
-        if one in "\\'"
-        else one
-        if one.isprintable()
-        else "".join(f"\\{byte:03o}" for byte in one.encode(errors="replace"))
-        for one in word
+        f"\\{char}"
+        if char in "\\'"
+        else char
+        if char.isprintable()
+        else "".join(f"\\{byte:03o}" for byte in char.encode(errors="replace"))
+        for char in word
     )
     return f"$'{''.join(escaped)}'"
 

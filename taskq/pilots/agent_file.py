@@ -34,6 +34,10 @@ import sys
 if sys.version_info < (3, 9):
     sys.exit("taskq-agent needs Python 3.9 or later, this is " + sys.version.split()[0])
 
+import taskq_agent_import_path
+
+taskq_agent_import_path.put_own_first()
+
 import taskq_agent_bytecode
 
 sys.path[0] = taskq_agent_bytecode.importable(sys.path[0])
@@ -42,6 +46,9 @@ from taskq_agent.__main__ import main
 
 sys.exit(main())
 """
+
+# They run before the package is imported.
+_FIRST: Final = ("bytecode.py", "import_path.py")
 
 # Where importlib.metadata looks for the release.
 _METADATA: Final = f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {VERSION}\n"
@@ -76,9 +83,10 @@ def _members() -> Iterator[tuple[str, bytes]]:
     package = Path(taskq_agent.__file__).parent
     for path in package.rglob("*.py"):
         name = path.relative_to(package).as_posix()
-        # It runs before the package is imported.
-        place = f"taskq_agent_{name}" if name == "bytecode.py" else f"taskq_agent/{name}"
-        yield place, path.read_bytes()
+        if name in _FIRST:
+            yield f"taskq_agent_{name}", path.read_bytes()
+        if name != "bytecode.py":
+            yield f"taskq_agent/{name}", path.read_bytes()
 
 
 def main() -> None:

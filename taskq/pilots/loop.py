@@ -1,7 +1,7 @@
 """The loop of pilots: watches jobs, writes down what became of them, submits and cancels.
 
 All its state is in PostgreSQL, so another loop can take over when it ends at any moment. Any number
-may run: for each pilot one of them acts in a term (`sql/functions/hold_pilot.sql`). Each job is
+may run: for each pilot one of them acts in a term (`hold_pilot.sql`). Each job is
 written down before it is submitted, under a name that the batch system shows. The next loop finds
 it there, or not.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import socket
 import threading
 import time
@@ -24,7 +23,8 @@ from typing import Final
 
 from taskq.db.access import Queries
 from taskq.model.errors import TaskqError, Unavailable
-from taskq.model.views import PilotJob, PilotView
+from taskq.model.loop_faults import LoopFaults
+from taskq.model.pilot_views import PilotJob, PilotView
 from taskq.pilots.drivers import (
     Driver,
     MakeDriver,
@@ -35,13 +35,14 @@ from taskq.pilots.drivers import (
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import PartialAnswer
 from taskq.pilots.pilot_file import pilot_settings
-from taskq.pilots.planner import Plan
+from taskq.pilots.plan_words import Plan
 from taskq.pilots.reconcile import (
     Change,
     PilotRound,
     SeenJob,
     SubmissionHealth,
     health,
+    heard_since,
     looked_at,
     reconcile,
 )
@@ -114,10 +115,13 @@ class PilotLoop:
         self._host = socket.gethostname()
         self._drivers: dict[int, tuple[str, PilotSettings, Driver]] = {}
         self._said: dict[str, str] = {}
+        self._faults = LoopFaults(log, "a look at the pilots")
+        #: By the names of the pilots of a batch system.
+        self._faults_of: dict[str, LoopFaults] = {}
         self._held: set[int] = set()
 
     def run(self, stop: threading.Event, period_s: float = PERIOD_S) -> None:
-        """Do rounds until `stop` is set. While PostgreSQL does not answer, keep trying."""
+        """Do rounds until `stop` is set. While PostgreSQL or the machine fails, keep trying."""
         over = threading.Event()
         renewal = threading.Thread(target=self._renew, args=(over,), name="pilots", daemon=True)
         renewal.start()
@@ -125,17 +129,12 @@ class PilotLoop:
         try:
             with ThreadPoolExecutor(_AT_ONCE, "pilots") as threads:
                 while not stop.is_set():
-                    for future, _ in busy:
-                        if future.done():
-                            future.result()  # raises what is a defect of the loop
-                    busy = [one for one in busy if not one[0].done()]
+                    busy = [action for action in busy if not action[0].done()]
                     acted_for = {pilot_id for _, pilots in busy for pilot_id in pilots}
-                    try:
+                    with self._faults.noted():
                         for pilots in self._by_system(acted_for):
                             future = threads.submit(self._act_and_log, pilots, stop)
-                            busy.append((future, [one.pilot_id for one in pilots]))
-                    except TaskqError as error:
-                        log.warning("pilots cannot be looked at now, trying again: %s", error)
+                            busy.append((future, [pilot.pilot_id for pilot in pilots]))
                     stop.wait(period_s)
         finally:
             over.set()
@@ -150,7 +149,7 @@ class PilotLoop:
         stop = stop or threading.Event()
         with ThreadPoolExecutor(_AT_ONCE, "pilots") as threads:
             done = threads.map(lambda pilots: self._act(pilots, stop), self._by_system(()))
-            return sorted((one for some in done for one in some), key=lambda one: one.name)
+            return sorted((pilot for some in done for pilot in some), key=lambda pilot: pilot.name)
 
     def leave(self) -> None:
         """Let another loop act at once."""
@@ -172,11 +171,11 @@ class PilotLoop:
         return [*systems.values()]
 
     def _act_and_log(self, pilots: Sequence[PilotView], stop: threading.Event) -> None:
-        try:
+        names = " ".join(pilot.name for pilot in pilots)
+        faults = self._faults_of.setdefault(names, LoopFaults(log, f"the work for {names}"))
+        with faults.noted():
             for done in self._act(pilots, stop):
                 self._log_round(done)
-        except TaskqError as error:
-            log.warning("pilots cannot be looked at now, trying again: %s", error)
 
     def _act(self, pilots: Sequence[PilotView], stop: threading.Event) -> list[PilotRound]:
         """Act once for pilots of one batch system, which is asked once for all their jobs."""
@@ -222,9 +221,9 @@ class PilotLoop:
             raise
         if not self._hold(pilot.pilot_id, TERM_S):  # this process may have stood still meanwhile
             return PilotRound(pilot.name, acted=False)
-        since_s = math.inf if pilot.failed_ago_s is None else pilot.failed_ago_s
-        heard = any((job.heard_ago_s or math.inf) < since_s for job in jobs)
-        after = health(pilot.failures, changes, heard=heard)
+        heard = heard_since(pilot.failed_ago_s, jobs)
+        waiting = any(change.idle for change in changes) and self.pilots.has_work(pilot)
+        after = health(pilot.failures, changes, heard=heard, waiting=waiting)
         if after is None and pilot.trouble is not None and pilot.failures == 0:
             after = SubmissionHealth(0, "")  # the batch system answers again
         gone = self._note(case, changes, after)
@@ -257,10 +256,10 @@ class PilotLoop:
         places = {job.name: job.place for job in jobs}
         seen = with_exit_codes(case.driver, [*places], answer)
         return [
-            replace(one, tail=case.driver.tail(one.name, places.get(one.name)))
-            if one.outcome in ("died", "vanished") and not one.heard
-            else one
-            for one in reconcile(jobs, seen)
+            replace(job, tail=case.driver.tail(job.name, places.get(job.name)))
+            if job.outcome in ("died", "vanished") and not job.heard
+            else job
+            for job in reconcile(jobs, seen)
         ]
 
     def _submit(
@@ -330,7 +329,7 @@ class PilotLoop:
         queued = [job for job in jobs if job.status == "queued" and job.cancelled_at is None]
         chosen = queued[: made.cancel]
         if chosen:
-            seen = [SeenJob(one.native_id or "", "queued", place=one.place) for one in chosen]
+            seen = [SeenJob(job.native_id or "", "queued", place=job.place) for job in chosen]
             case.driver.cancel(seen)
             asked = [
                 Change(job.number, job.name, "queued", why=job.why, cancelled=True)
@@ -341,8 +340,9 @@ class PilotLoop:
 
     def _renew(self, over: threading.Event) -> None:
         """Renew the terms of this loop until it is over."""
+        faults = LoopFaults(log, "the renewal of terms")
         while not over.wait(TERM_S / 3):
-            with suppress(TaskqError):  # the round meets the same error and reports it
+            with faults.noted():
                 for pilot_id in tuple(self._held):
                     self._hold(pilot_id, TERM_S)
 

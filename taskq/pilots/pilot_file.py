@@ -151,13 +151,13 @@ def pilot_settings(driver: str, table: Mapping[str, Any]) -> PilotSettings:
 
 
 def _typed(name: str, value: Any) -> Any:
-    one = SETTINGS[name]
-    if one.kind is TIME and isinstance(value, str):
+    setting = SETTINGS[name]
+    if setting.kind is TIME and isinstance(value, str):
         try:
-            value = one.parsed(value)
+            value = setting.parsed(value)
         except ValueError:
             raise UsageError(f"{name} is {value!r:.40}; it must be {TIME.form}") from None
-    return one.checked(value)
+    return setting.checked(value)
 
 
 def _check_option(driver: str, option: str) -> None:
@@ -208,10 +208,14 @@ def _check_gateways(settings: PilotSettings) -> None:
 
 
 def _check_driver(driver: str, settings: PilotSettings) -> None:
-    for name, one in SETTINGS.items():
-        if one.drivers and driver not in one.drivers and getattr(settings, name) != one.default:
+    for name, setting in SETTINGS.items():
+        if (
+            setting.drivers
+            and driver not in setting.drivers
+            and getattr(settings, name) != setting.default
+        ):
             raise UsageError(
-                f"{name} goes with the driver {' or '.join(one.drivers)}, not with {driver}"
+                f"{name} goes with the driver {' or '.join(setting.drivers)}, not with {driver}"
             )
     if driver == "ssh" and not settings.hosts:
         raise UsageError("the driver ssh needs hosts (--host)")

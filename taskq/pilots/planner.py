@@ -1,37 +1,30 @@
-"""Plan of a pilot: how many jobs to submit or to cancel now, and why. Pure.
+"""Decision about a pilot: how many jobs to submit or to cancel now, and the facts behind it. Pure.
 
 A job is worth its start only if there is work for it. So there are never more jobs than the waiting
 tasks could fill, and each could get `least_work` for each of its cores, judged by the run times of
 the campaigns' latest attempts. The batch system gets a few at a time (`backlog`), and more as it
 lets them through: twice as many as began within the last minute.
+
+`plan_words` says all this in sentences.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Final
 
-from taskq.model.requirements import missing
-from taskq.model.words import HOUR_S, MINUTE_S, counted
 from taskq.pilots.settings import PilotSettings
 
 #: A job is cancelled only after it has waited for so long: retried tasks may still want it.
 PATIENCE_S: Final = 60.0
 
-#: Tags for what each slot of an agent has, and the option that each comes from.
-RESOURCE_TAGS: Final = {"cores": "--cores", "mem": "--memory", "gpus": "--gpus"}
-
-_SHOWN_CAMPAIGNS = 3
-_SHOWN_REASONS = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The waiting tasks of a campaign; fields as in `sql/functions/pilot_demand.sql`."""
+    """The waiting tasks of a campaign; fields as in `pilot_demand.sql`."""
 
     campaign_id: int
     path: str
@@ -43,6 +36,12 @@ class Waiting:
     requires: tuple[str, ...]
     tags_suit: bool
     time_suits: bool
+    batch: int = 1
+
+    @property
+    def starts(self) -> int:
+        """How many slots the waiting tasks fill: many may have one start."""
+        return -(-self.claimable // self.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,165 +88,196 @@ class PilotState:
     retry_in_s: float = 0.0
 
 
-@dataclass(slots=True)
-class Plan:
-    """How many jobs to submit and to cancel, and sentences that say why."""
+class Misfit(Enum):
+    """Why waiting tasks of a campaign do not count: these agents could not run them."""
 
-    submit: int = 0
-    cancel: int = 0
-    why: list[str] = field(default_factory=list)
+    TAGS = "tags"
+    TIME_LIMIT = "time limit"
+    RUN_TIME = "run time"
+
+
+class PlanReason(Enum):
+    """What decided how many jobs are submitted or cancelled."""
+
+    REMOVED = "removed"
+    PAUSED = "paused"
+    #: Nothing can be claimed now, but there is more to come.
+    TO_COME = "to come"
+    #: Nothing is left for jobs that have waited for long.
+    NOTHING_LEFT = "nothing left"
+    NOTHING_WAITS = "nothing waits"
+    FAILED_LATELY = "failed lately"
+    #: The jobs to come will do.
+    ENOUGH = "enough"
+    #: These limits leave no room for another job, or for all that are needed.
+    MAX_JOBS = "max_jobs"
+    BACKLOG = "backlog"
+    NEEDED = "needed"
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """What these agents could do. known: tasks with known run times; spent_s: their time in sum."""
+class Work:
+    """What the agents could do.
 
-    tasks: int
+    waiting: tasks that they could claim now; starts: those that begin together count as one;
+    working: tasks that somebody works on. known: starts whose run time is known; spent_s: their
+    time in sum; longest_usual_s: of the campaign with the longest. left_out: campaigns whose tasks
+    do not count.
+    """
+
+    waiting: int
+    starts: int
+    working: int
     known: int
     spent_s: float
     longest_usual_s: float
+    left_out: tuple[tuple[Waiting, Misfit], ...]
 
 
-def plan(
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """The agents at work. jobs: how many whole jobs they are worth.
+
+    ending: jobs that will end before they could do another task, and so count for nothing.
+    """
+
+    jobs: float
+    ending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """How many jobs the waiting tasks could fill.
+
+    rest: tasks that would fill less than half of a job of several nodes; 0 if there are none.
+    left: whether these are left to other agents, and have no job.
+    """
+
+    jobs: int
+    rest: int = 0
+    left: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorthIt:
+    """How many jobs would have enough work. assumed_s: each task of unknown length lasts as long.
+
+    each_s: of work for each core or slot of a job.
+    """
+
+    jobs: int
+    assumed_s: float
+    each_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WantedJobs:
+    """How many jobs are wanted in addition to the agents at work, and what that follows from."""
+
+    jobs: int
+    at_hand: AtHand
+    filled: Filled
+    worth_it: WorthIt
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How many jobs to submit and to cancel, why, and what it was decided from.
+
+    wanted: None if it does not matter. to_come: unfinished tasks that cannot be claimed now.
+    """
+
+    settings: PilotSettings
+    fleet: PilotJobs
+    state: PilotState
+    work: Work
+    reason: PlanReason
+    submit: int = 0
+    cancel: int = 0
+    wanted: WantedJobs | None = None
+    to_come: int = 0
+
+
+def decide(
     settings: PilotSettings, waiting: Sequence[Waiting], fleet: PilotJobs, state: PilotState
-) -> Plan:
-    """Return the plan for this moment."""
-    made = Plan()
-    work = _work(settings, waiting, made.why)
-    made.why.append(_about_fleet(settings, fleet))
-    if fleet.waits:
-        made.why.append(_sentence(f"The queue says: {_most_common(fleet.waits)}"))
-    if fleet.missing:
-        made.why.append(
-            f"{counted(fleet.missing, 'job')} not in the batch system's latest answer: still "
-            "counted, until several answers in a row lack them."
-        )
-    if state.trouble is not None and not (state.retry_in_s or state.paused_why):
-        made.why.append(_sentence(f"The last trouble: {state.trouble}"))
+) -> Decision:
+    """Return what to do at this moment."""
+    work = _work(settings, waiting)
     if state.status == "removed":
-        made.cancel = len(fleet.queued)
-        made.why.append("It is being removed: nothing is submitted, what is queued is cancelled.")
-    elif state.status == "paused":
-        why = f": {state.paused_why}" if state.paused_why else ""
-        made.why.append(_sentence(f"It is paused, so nothing is submitted{why}"))
-    elif work.tasks == 0:
-        _plan_the_end(waiting, fleet, made)
-    else:
-        _plan_more(settings, work, fleet, state, made)
-    return made
-
-
-def _work(settings: PilotSettings, waiting: Sequence[Waiting], why: list[str]) -> _Work:
-    """Sum up what these agents could claim now, and say what is left out."""
-    lifetime_s = settings.lifetime_s
-    served, left_out = [], []
-    for one in waiting:
-        if not one.claimable:
-            continue
-        reason = None
-        if not one.tags_suit:
-            reason = _unmet(settings, one.requires)
-        elif not one.time_suits:
-            limit = _time(one.time_limit_s or 0)
-            reason = f"its time limit of {limit} does not fit into a job ({_time(lifetime_s)})"
-        elif one.time_limit_s is None and (one.usual_s or 0) > lifetime_s:
-            usual = _time(one.usual_s or 0)
-            reason = f"its tasks take {usual} on average, longer than a job ({_time(lifetime_s)})"
-        if reason is None:
-            served.append(one)
-        else:
-            left_out.append(
-                f"{counted(one.claimable, 'task')} of {one.path} not counted: {reason}."
-            )
-    tasks = sum(one.claimable for one in served)
-    working = sum(one.working for one in waiting)
-    in_work = f"{working:,} {'is' if working == 1 else 'are'} worked on"
-    why.append(f"{counted(tasks, 'task')} waiting for agents like these, {in_work}.")
-    why += left_out[:_SHOWN_CAMPAIGNS]
-    if len(left_out) > _SHOWN_CAMPAIGNS:
-        why.append(f"{len(left_out) - _SHOWN_CAMPAIGNS:,} more campaigns are not counted either.")
-    learnt = [one for one in served if one.usual_s is not None]
-    return _Work(
-        tasks=tasks,
-        known=sum(one.claimable for one in learnt),
-        spent_s=sum(one.claimable * (one.usual_s or 0) for one in learnt),
-        longest_usual_s=max((one.usual_s or 0 for one in learnt), default=0.0),
-    )
-
-
-def _unmet(settings: PilotSettings, requires: Sequence[str]) -> str:
-    """Return why tasks with these requirements are not for the pilot's agents."""
-    unmet = missing(requires, settings.all_offers)
-    names = {re.split("[>=]", tag)[0] for tag in unmet}
-    if not names <= RESOURCE_TAGS.keys():
-        return f"it requires {' '.join(unmet)}, which --offer does not name"
-    whole = replace(settings, slots=1)
-    fits = not missing(unmet, whole.all_offers)
-    more = " and ".join(option for name, option in RESOURCE_TAGS.items() if name in names)
-    what = "fewer --slots" if fits else f"more {more}, or say by --offer what they have"
-    share = " ".join(tag for tag in settings.all_offers if tag.partition("=")[0] in RESOURCE_TAGS)
-    return f"it requires {' '.join(unmet)}, and a slot of these agents has {share}; give {what}"
-
-
-def _plan_the_end(waiting: Sequence[Waiting], fleet: PilotJobs, made: Plan) -> None:
-    """Plan when nothing can be claimed: cancel long-queued jobs if nothing will come either."""
+        idle = Decision(settings, fleet, state, work, PlanReason.REMOVED)
+        return replace(idle, cancel=len(fleet.queued))
+    if state.status == "paused":
+        return Decision(settings, fleet, state, work, PlanReason.PAUSED)
+    if work.starts:
+        return _decide_on_more(settings, fleet, state, work)
     to_come = sum(
-        max(0, one.unfinished - one.working - one.claimable) for one in waiting if one.tags_suit
+        max(0, campaign.unfinished - campaign.working - campaign.claimable)
+        for campaign in waiting
+        if campaign.tags_suit
     )
     patient = sum(1 for waited_s in fleet.queued if waited_s >= PATIENCE_S)
     if to_come > 0:
-        made.why.append(
-            f"Nothing is submitted: {counted(to_come, 'task')} unfinished, but not to be claimed "
-            "now (delayed, paused, or at a limit of running tasks)."
-        )
-    elif patient:
-        made.cancel = patient
-        made.why.append(f"Nothing is left for {counted(patient, 'queued job')}: cancelled.")
-    else:
-        made.why.append("Nothing is submitted; agents leave when they have been idle.")
+        return Decision(settings, fleet, state, work, PlanReason.TO_COME, to_come=to_come)
+    reason = PlanReason.NOTHING_LEFT if patient else PlanReason.NOTHING_WAITS
+    return Decision(settings, fleet, state, work, reason, cancel=patient)
 
 
-def _plan_more(
-    settings: PilotSettings, work: _Work, fleet: PilotJobs, state: PilotState, made: Plan
-) -> None:
-    by_time = _jobs_by_time(settings, work, fleet, made.why)
-    jobs_at_hand = _at_hand(settings, work, fleet, made.why)
-    by_number = _jobs_by_number(settings, work.tasks, jobs_at_hand, made.why)
-    at_hand = math.floor(jobs_at_hand)
-    wanted = max(0, min(by_number, by_time - at_hand))
-    made.why.append(
-        f"In addition to the {at_hand:,} at work, {counted(wanted, 'job')} wanted: {by_number:,} "
-        f"could be filled, and {by_time:,} in all would each have "
-        f"{_time(_least_work_s(settings))} of work "
-        f"a {'core' if settings.slot_count == settings.cores else 'slot'}."
+def _work(settings: PilotSettings, waiting: Sequence[Waiting]) -> Work:
+    """Sum up what these agents could claim now."""
+    judged = [(campaign, _misfit(settings, campaign)) for campaign in waiting if campaign.claimable]
+    served = [campaign for campaign, misfit in judged if misfit is None]
+    learnt = [campaign for campaign in served if campaign.usual_s is not None]
+    return Work(
+        waiting=sum(campaign.claimable for campaign in served),
+        starts=sum(campaign.starts for campaign in served),
+        working=sum(campaign.working for campaign in waiting),
+        known=sum(campaign.starts for campaign in learnt),
+        spent_s=sum(campaign.starts * (campaign.usual_s or 0) for campaign in learnt),
+        longest_usual_s=max((campaign.usual_s or 0 for campaign in learnt), default=0.0),
+        left_out=tuple((campaign, misfit) for campaign, misfit in judged if misfit is not None),
     )
-    need = wanted - fleet.coming
+
+
+def _misfit(settings: PilotSettings, campaign: Waiting) -> Misfit | None:
+    if not campaign.tags_suit:
+        return Misfit.TAGS
+    if not campaign.time_suits:
+        return Misfit.TIME_LIMIT
+    if campaign.time_limit_s is None and (campaign.usual_s or 0) > settings.lifetime_s:
+        return Misfit.RUN_TIME
+    return None
+
+
+def _decide_on_more(
+    settings: PilotSettings, fleet: PilotJobs, state: PilotState, work: Work
+) -> Decision:
+    wanted = _wanted(settings, work, fleet)
+    need = wanted.jobs - fleet.coming
     room = settings.most - fleet.live
     in_queue = fleet.submitting + len(fleet.queued)
-    most_in_queue = max(settings.backlog, 2 * fleet.started_lately)
+    room_in_queue = max(settings.backlog, 2 * fleet.started_lately) - in_queue
+    submit = 0
     if state.retry_in_s > 0:
-        failures = "1 failure" if state.failures == 1 else f"{state.failures} failures in a row"
-        trouble = f"; the last: {state.trouble}" if state.trouble else ""
-        text = f"Nothing is submitted for {_time(state.retry_in_s)}, after {failures}{trouble}"
-        made.why.append(_sentence(text))
+        reason = PlanReason.FAILED_LATELY
     elif need <= 0:
-        made.why.append(f"So none is submitted: {counted(fleet.coming, 'job')} to come.")
-    elif room <= 0:
-        made.why.append(f"So none is submitted: there may be {settings.most:,} at most (max_jobs).")
-    elif most_in_queue <= in_queue:
-        made.why.append(
-            f"So none is submitted: {in_queue:,} wait in the batch system already (backlog "
-            f"{settings.backlog:,}; {fleet.started_lately:,} began within a minute)."
-        )
+        reason = PlanReason.ENOUGH
     else:
-        made.submit = min(need, room, most_in_queue - in_queue)
-        limit = ""
-        if made.submit < need:
-            limit = " (max_jobs)" if room <= most_in_queue - in_queue else " (backlog)"
-        made.why.append(f"So {counted(made.submit, 'job')} submitted now{limit}.")
+        submit = max(0, min(need, room, room_in_queue))
+        reason = PlanReason.NEEDED
+        if submit < need:
+            reason = PlanReason.MAX_JOBS if room <= max(0, room_in_queue) else PlanReason.BACKLOG
+    return Decision(settings, fleet, state, work, reason, submit=submit, wanted=wanted)
 
 
-def _jobs_by_number(settings: PilotSettings, tasks: int, at_hand: float, why: list[str]) -> int:
+def _wanted(settings: PilotSettings, work: Work, fleet: PilotJobs) -> WantedJobs:
+    worth_it = _worth_it(settings, work, fleet)
+    at_hand = _at_hand(settings, work, fleet)
+    filled = _filled(settings, work.starts, at_hand.jobs)
+    jobs = max(0, min(filled.jobs, worth_it.jobs - math.floor(at_hand.jobs)))
+    return WantedJobs(jobs, at_hand, filled, worth_it)
+
+
+def _filled(settings: PilotSettings, tasks: int, at_hand: float) -> Filled:
     """Return how many jobs the waiting tasks could fill.
 
     A job of several nodes that would be less than half full is a waste: its tasks are left to the
@@ -255,33 +285,23 @@ def _jobs_by_number(settings: PilotSettings, tasks: int, at_hand: float, why: li
     """
     jobs, rest = divmod(tasks, settings.job_slots)
     if settings.nodes == 1 or rest >= settings.job_slots / 2:
-        return math.ceil(tasks / settings.job_slots)
+        return Filled(math.ceil(tasks / settings.job_slots))
     if not rest:
-        return jobs
-    filled = f"{math.ceil(rest / settings.slot_count):,} of the {settings.nodes:,} nodes of a job"
+        return Filled(jobs)
     left = jobs > 0 or rest <= at_hand * settings.job_slots
-    then = "left to other agents" if left else "the others will idle"
-    why.append(f"The last {counted(rest, 'task')} would fill {filled}: {then}.")
-    return jobs + (not left)
+    return Filled(jobs + (not left), rest, left)
 
 
-def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: list[str]) -> int:
-    """Return how many jobs would have enough work, and say how long it takes."""
-    unknown = work.tasks - work.known
-    spent_s = work.spent_s
-    if work.known:
-        mean = _time(work.spent_s / work.known)
-        of_them = "They" if work.known == work.tasks else f"{work.known:,} of them"
-        why.append(f"{of_them} take {mean} each, as the latest did.")
-    fewest = 1
-    if unknown:
-        # As long as none has ended, they last at least as long as agents have worked on them.
-        assumed_s = max(fleet.serving, default=0.0)
-        spent_s += unknown * assumed_s
-        fewest = max(1, settings.backlog)
-        learnt = f"at least {_time(assumed_s)} is assumed" if assumed_s else "a few jobs find out"
-        why.append(f"How long {counted(unknown, 'task')} take is not known yet: {learnt}.")
-    return max(fewest, math.ceil(spent_s / (settings.job_slots * _least_work_s(settings))))
+def _worth_it(settings: PilotSettings, work: Work, fleet: PilotJobs) -> WorthIt:
+    """Return how many jobs would have enough work."""
+    unknown = work.starts - work.known
+    # As long as none has ended, they last at least as long as agents have worked on them.
+    assumed_s = max(fleet.serving, default=0.0) if unknown else 0.0
+    spent_s = work.spent_s + unknown * assumed_s
+    fewest = max(1, settings.backlog) if unknown else 1
+    least_s = _least_work_s(settings)
+    jobs = max(fewest, math.ceil(spent_s / (settings.job_slots * least_s)))
+    return WorthIt(jobs, assumed_s, least_s)
 
 
 def _least_work_s(settings: PilotSettings) -> float:
@@ -289,7 +309,7 @@ def _least_work_s(settings: PilotSettings) -> float:
     return min(settings.least_work, settings.lifetime_s)
 
 
-def _at_hand(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: list[str]) -> float:
+def _at_hand(settings: PilotSettings, work: Work, fleet: PilotJobs) -> AtHand:
     """Return how many jobs the agents at work are worth.
 
     A job that ends before it could do `least_work` counts for a part of a job. One that could not
@@ -297,48 +317,10 @@ def _at_hand(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: list[s
     """
     least_s = _least_work_s(settings)
     left_s = [settings.lifetime_s - ran_s for ran_s in fleet.serving]
-    useful_s = [one for one in left_s if one >= work.longest_usual_s]
-    if len(useful_s) < len(left_s):
-        ending = counted(len(left_s) - len(useful_s), "job")
-        why.append(f"{ending} at work will end before another task could.")
+    useful_s = [left for left in left_s if left >= work.longest_usual_s]
     slots = settings.job_slots
     there = max(0.0, fleet.slots / slots - fleet.settling)
     others = max(0.0, there - len(fleet.serving))
-    parts = sum(min(1.0, max(0.0, one) / least_s) for one in useful_s)
-    return min(there, others + parts)  # of a job's agents some may have left
-
-
-def _about_fleet(settings: PilotSettings, fleet: PilotJobs) -> str:
-    parts = {
-        "serving": len(fleet.serving) + fleet.settling,
-        "starting": fleet.starting,
-        "queued": len(fleet.queued),
-        "being submitted": fleet.submitting,
-    }
-    said = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
-    slots = "" if settings.slots is None else f" with {counted(settings.slots, 'slot')}"
-    nodes = "" if settings.nodes == 1 else f"{settings.nodes:,} nodes, each of "
-    jobs = f"jobs of {nodes}{counted(settings.cores, 'core')}{slots}"
-    return (
-        f"Live {jobs}: {said or 'none'}, of {settings.most:,} "
-        f"at most; all agents like these have {counted(fleet.slots, 'slot')}."
-    )
-
-
-def _most_common(words: Sequence[str]) -> str:
-    """Return the words that most jobs share first, with how many jobs have them."""
-    shown = Counter(words).most_common(_SHOWN_REASONS)
-    return "; ".join(f"{why} ({counted(number, 'job')})" for why, number in shown)
-
-
-def _sentence(text: str) -> str:
-    """End a quoted text with exactly one full stop."""
-    return f"{text.rstrip().rstrip('.')}."
-
-
-def _time(seconds: float) -> str:
-    if seconds < MINUTE_S:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004  # two digits
-    if seconds < HOUR_S:
-        return f"{seconds / MINUTE_S:.3g} min"
-    return f"{seconds / HOUR_S:.3g} h"
+    parts = sum(min(1.0, max(0.0, useful) / least_s) for useful in useful_s)
+    # Of a job's agents some may have left.
+    return AtHand(min(there, others + parts), len(left_s) - len(useful_s))

@@ -7,11 +7,12 @@ after a while the job counts as never submitted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from taskq.model.views import PilotJob
+from taskq.model.pilot_views import PilotJob
 from taskq_agent.text import clean
 
 #: Seconds after which a job unknown to the batch system was never submitted: longer than a
@@ -67,7 +68,7 @@ class Change:
     """A change to store for a job; None means as before.
 
     missing: the batch system's answer did not have it. heard: whether its agent was ever heard.
-    reason, taken: as of `SeenJob`.
+    idle: its agent left without an attempt. reason, taken: as of `SeenJob`.
     """
 
     number: int
@@ -82,6 +83,7 @@ class Change:
     cancelled: bool = False
     missing: bool = False
     heard: bool = False
+    idle: bool = False
     reason: EndReason | None = None
     taken: bool = False
 
@@ -180,7 +182,8 @@ def _over(job: PilotJob, change: Change) -> Change:
         outcome = "served"
     elif job.cancelled_at is not None or change.taken:
         outcome = "cancelled"
-    return replace(change, outcome=outcome, heard=job.heard_at is not None)
+    idle = outcome == "served" and job.attempts == 0
+    return replace(change, outcome=outcome, heard=job.heard_at is not None, idle=idle)
 
 
 def health(
@@ -190,6 +193,7 @@ def health(
     heard: bool,
     refusal: str | None = None,
     alone: bool = True,
+    waiting: bool = False,
 ) -> SubmissionHealth | None:
     """Return the failures in a row after a round; None means as before.
 
@@ -197,16 +201,19 @@ def health(
     the last failure. refusal: the batch system's words, if a submission has failed. alone: whether
     no job is live. If some are, a refusal may be a limit of the site, so the pilot only waits. Jobs
     that vanish or never come together, unheard, count as one failure: the batch system's rather
-    than each job's.
+    than each job's. waiting: whether tasks wait for such jobs. If they do, a job whose agent left
+    without an attempt is a failure too; it never pauses the pilot, since its agents are heard.
     """
     died = [change for change in changes if change.outcome == "died"]
-    died += [one for one in changes if one.outcome in UNPROVEN and not one.heard][:1]
-    if not died and refusal is None:
+    died += [ended for ended in changes if ended.outcome in UNPROVEN and not ended.heard][:1]
+    bad = died or [ended for ended in changes if ended.idle and waiting][:1]
+    if not bad and refusal is None:
         return SubmissionHealth(0, "") if heard and before else None
-    failures = (0 if heard else before) + len(died) + (refusal is not None)
-    trouble = refusal if refusal is not None else _obituary(died[0])
+    failures = (0 if heard else before) + len(bad) + (refusal is not None)
+    trouble = refusal if refusal is not None else _obituary(bad[0])
     retry_s = min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** (min(failures, 20) - 1))
-    if failures < MOST_FAILURES or (refusal is not None and not alone):
+    only_idle = refusal is None and not died
+    if failures < MOST_FAILURES or only_idle or (refusal is not None and not alone):
         return SubmissionHealth(failures, trouble, retry_s)
     what = (
         "submissions failed" if refusal is not None else "jobs died before their agents were heard"
@@ -215,11 +222,28 @@ def health(
     return SubmissionHealth(failures, trouble, retry_s, pause_why)
 
 
+def heard_since(ago_s: float | None, jobs: Sequence[PilotJob]) -> bool:
+    """Return whether an agent was first heard since so many seconds ago, which ends a series.
+
+    It means nothing good if the latest agent that has left ran no attempt, until one has run some.
+    """
+    known = [job for job in jobs if job.status == "ended" and job.attempts is not None]
+    latest = max(known, key=lambda job: job.number, default=None)
+    since_s = math.inf if ago_s is None else ago_s
+    return any(
+        (job.heard_ago_s or math.inf) < since_s
+        and (latest is None or latest.attempts != 0 or bool(job.attempts))
+        for job in jobs
+    )
+
+
 def _obituary(change: Change) -> str:
     """Return what is known of a job whose agent was never heard."""
     died = "" if change.outcome in UNPROVEN else " died before its agent was heard"
+    if change.idle:
+        died = " ended without an attempt, though tasks wait; `taskq explain` may say why"
     code = None if change.exit_code is None else f"exit code {change.exit_code}"
     lines = (change.tail or "").strip().splitlines()
-    last_line = lines[-1].strip()[:500] if lines else None
-    known = (f"job {change.number}{died}", change.why, code, last_line)
+    last_lines = " | ".join(line.strip()[:500] for line in lines[-2:]) or None
+    known = (f"job {change.number}{died}", change.why, code, last_lines)
     return ": ".join(filter(None, known))

@@ -5,24 +5,37 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
+from typing import Final
 
 from taskq.pilots.agent_file import AGENT_FILE
 from taskq.pilots.settings import PilotSettings
 from taskq_agent.resources import PROTOCOL_TAG
 
 _HEAD = """\
-#!/bin/sh
+#!{shell}
 {head}umask 077
 cd {folder} || exit 73
-# When the agent must have ended, for batch systems that do not say it.
+{begin}# When the agent must have ended, for batch systems that do not say it.
 TASKQ_END_TIME=${{SLURM_JOB_END_TIME:-$(($(date +%s) + {time_limit_s}))}}
 export TASKQ_END_TIME
 """
-# SIGTERM may reach this shell alone. It interrupts the wait; the agents have not ended then.
+#: The shell of a job with a set-up: a login shell knows what a site offers, such as `module`.
+LOGIN_SHELL: Final = "/bin/bash -l"
+_SETUP = """\
+# The job ends with the first command that fails, unless the set-up says `set +e`.
+trap 'code=$?
+echo "taskq: the set-up of the pilot has ended with code $code" >&2
+echo "$code" > {stem}.exit' EXIT
+set -e
+{setup}
+set +e
+trap - EXIT
+"""
+# A signal may reach this shell alone. It interrupts the wait; the agents have not ended then.
 _RUN = """\
 {agent} &
 agent=$!
-trap '{stop}' TERM INT
+trap '{stop}' TERM INT HUP QUIT USR1 USR2 XCPU ALRM
 while :; do
     wait "$agent"
     code=$?
@@ -41,6 +54,7 @@ def job_script(
     program: Sequence[str],
     head: Sequence[str] = (),
     day: str = "",
+    begin: str = "",
     index: str = "",
     launcher: Sequence[str] = (),
     stop: str = 'kill -TERM "$agent"',
@@ -50,24 +64,31 @@ def job_script(
     settings: with folder, token_file and ca as they are where the job runs. path: the campaign to
     serve. names: of the jobs and their agents. program: words that start `taskq`, for a direct
     agent. head: first lines, for the batch system. day: the folder for the job's files, below its
-    own. index: what the shell expands to the index of an element. launcher: words that start an
-    agent on each node of the job; without them there is one, here. stop: passes SIGTERM on.
+    own. begin: lines of shell before the set-up. index: what the shell expands to the index of an
+    element. launcher: words that start an agent on each node of the job; without them there is one,
+    here. stop: passes SIGTERM on.
     """
     name = names[0] if len(names) == 1 else f'{shared_name(names[0])}_"{index}"'
     argv = [[*launcher]] if launcher else []
     argv += _agent(settings, path, program)
+    stem = f"{day}/{name}" if day else name
     text = _HEAD.format(
+        shell=shell_of(settings),
         head="".join(f"{line}\n" for line in head),
         folder=shlex.quote(settings.folder),
+        begin=begin,
         time_limit_s=math.ceil(settings.time_limit),
     )
     if settings.setup:
-        text += settings.setup.rstrip("\n") + "\n"
+        text += _SETUP.format(setup=settings.setup.rstrip("\n"), stem=stem)
     return text + _RUN.format(
-        agent=" \\\n    ".join([*map(shlex.join, argv), f"--name {name}"]),
-        stop=stop,
-        stem=f"{day}/{name}" if day else name,
+        agent=" \\\n    ".join([*map(shlex.join, argv), f"--name {name}"]), stop=stop, stem=stem
     )
+
+
+def shell_of(settings: PilotSettings) -> str:
+    """Return the shell of a pilot's jobs, with its options."""
+    return LOGIN_SHELL if settings.setup else "/bin/sh"
 
 
 def shared_name(name: str) -> str:

@@ -25,7 +25,7 @@ from taskq.model.settings import (
     settings,
 )
 from taskq_agent.resources import Resources, offers, with_protocol
-from taskq_agent.text import size_in_bytes
+from taskq_agent.units import size_in_bytes
 
 DRIVERS: Final = ("slurm", "pbs", "htcondor", "kubernetes", "local", "ssh")
 MAX_JOBS: Final = 100_000
@@ -50,6 +50,13 @@ LINES: Final = ValueKind("text of several lines", "FILE")
 #: The kind of a setting that is the path of a file.
 FILE: Final = ValueKind("text", "FILE")
 
+_count: Final = partial(setting, WHOLE, low=1)
+_time: Final = partial(setting, TIME, high=31_536_000)
+
+_batch: Final = ("slurm", "pbs", "htcondor")
+
+_kubernetes: Final = partial(setting, default=None, drivers=("kubernetes",))
+
 
 def _line(name: str, value: object, most: int = _MAX_LINE_CHARS) -> str:
     text = _text(name, value, most)
@@ -69,7 +76,7 @@ def _text(name: str, value: object, most: int = _MAX_CHARS) -> str:
 def _lines(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or len(value) > _MOST_TEXTS:
         raise UsageError(f"{name} must be a list of texts, {_MOST_TEXTS:,} at most")
-    return tuple(_line(name, one) for one in value)
+    return tuple(_line(name, text) for text in value)
 
 
 def of_form(form: re.Pattern[str], what: str) -> Callable[[str, object], str]:
@@ -84,17 +91,13 @@ def of_form(form: re.Pattern[str], what: str) -> Callable[[str, object], str]:
     return check
 
 
-_count: Final = partial(setting, WHOLE, low=1)
-_time: Final = partial(setting, TIME, high=31_536_000)
 _several: Final = partial(setting, TEXTS, default=(), check=_lines)
 _word: Final = partial(setting, TEXT, default=None, check=of_form(_WORD, "one word"))
 _path: Final = partial(setting, FILE, default=None, check=_line)
-_batch: Final = ("slurm", "pbs", "htcondor")
 _sized: Final = partial(_word, drivers=(*_batch, "kubernetes"))
-_kubernetes: Final = partial(setting, default=None, drivers=("kubernetes",))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PilotSettings:
     """How a pilot's jobs are submitted, and how many."""
 

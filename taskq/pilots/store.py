@@ -7,10 +7,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from taskq.db.access import Queries
 from taskq.model.errors import NotFound
+from taskq.model.pilot_views import PilotJob, PilotView
 from taskq.model.seed import check_path
-from taskq.model.views import PilotJob, PilotView
 from taskq.pilots.pilot_file import check_name, pilot_settings
-from taskq.pilots.planner import PilotJobs, PilotState, Plan, Waiting, plan
+from taskq.pilots.plan_words import Plan, plan_of
+from taskq.pilots.planner import PilotJobs, PilotState, Waiting, decide
 from taskq.pilots.settings import PilotSettings
 
 PilotStatus: TypeAlias = Literal["active", "paused", "removed"]
@@ -90,15 +91,7 @@ class Pilots:
     def plan_for(self, pilot: PilotView, jobs: Sequence[PilotJob]) -> Plan:
         """Return the plan for a pilot whose jobs are known."""
         settings = pilot_settings(pilot.driver, pilot.settings)
-        waiting = [
-            Waiting(**{**row, "requires": tuple(row["requires"])})
-            for row in self._database.rows(
-                "pilot_demand",
-                path=pilot.path,
-                offers=[*settings.all_offers],
-                lifetime_s=settings.lifetime_s,
-            )
-        ]
+        waiting = self._waiting(pilot, settings)
         slots = self._database.value("agent_slots", path=pilot.path, offers=[*settings.offers])
         state = PilotState(
             pilot.status,
@@ -107,7 +100,24 @@ class Pilots:
             pilot.trouble,
             pilot.retry_in_s or 0.0,
         )
-        return plan(settings, waiting, fleet(jobs, int(slots)), state)
+        return plan_of(decide(settings, waiting, fleet(jobs, int(slots)), state))
+
+    def has_work(self, pilot: PilotView) -> bool:
+        """Return whether tasks wait that its agents could claim now."""
+        waiting = self._waiting(pilot, pilot_settings(pilot.driver, pilot.settings))
+        return any(
+            campaign.claimable and campaign.tags_suit and campaign.time_suits
+            for campaign in waiting
+        )
+
+    def _waiting(self, pilot: PilotView, settings: PilotSettings) -> Sequence[Waiting]:
+        rows = self._database.rows(
+            "pilot_demand",
+            path=pilot.path,
+            offers=[*settings.all_offers],
+            lifetime_s=settings.lifetime_s,
+        )
+        return [Waiting(**{**row, "requires": tuple(row["requires"])}) for row in rows]
 
     def _jobs(self, pilot: PilotView, ended: int) -> tuple[PilotJob, ...]:
         rows = self._database.rows("pilot_jobs", pilot=pilot.pilot_id, ended=ended)

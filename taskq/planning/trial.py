@@ -7,7 +7,6 @@ them fit the model of `Costs`, others check it.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import uuid
 from collections.abc import Iterator
@@ -22,12 +21,15 @@ from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.heartbeats import encoded
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import UsageError
 from taskq.model.handler import Handler
 from taskq.model.seed import Seed
 from taskq.planning.capacity import Costs
-from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.paths import exists
+from taskq_agent.protocol import DONE, Heartbeat, Held, Hello, Report, Request, Task
 
 CAMPAIGN: Final = "/bench"
 MEASURED_S: Final = 2.0
@@ -123,7 +125,7 @@ def _fitted(
     log = [alone.log, batch.log / BATCH[1]]
     disk = [alone.disk, batch.disk / BATCH[1]]
     log_claim, disk_claim = (
-        max(0.0, (one[0] - one[1]) / (1 - 1 / BATCH[1])) for one in (log, disk)
+        max(0.0, (costs[0] - costs[1]) / (1 - 1 / BATCH[1])) for costs in (log, disk)
     )
     return Costs(
         statement_us=alone.cpu_us - further_us,
@@ -156,8 +158,8 @@ async def _rounds(database: Database, together: int, batch: int) -> StatementCos
                 answer.tasks
                 for answer in await asyncio.gather(
                     *(
-                        batcher.exchange(_request(one, tasks, batch, lease_ids()), scope)
-                        for one, tasks in zip(sessions, held, strict=True)
+                        batcher.exchange(_request(session, tasks, batch, lease_ids()), scope)
+                        for session, tasks in zip(sessions, held, strict=True)
                     )
                 )
             ]
@@ -177,13 +179,15 @@ async def _rounds(database: Database, together: int, batch: int) -> StatementCos
 async def _claimed(database: Database, sessions: list[int]) -> list[tuple[Task, ...]]:
     lease_ids, scope = LeaseIds(), Scope(CAMPAIGN)
     async with Batcher(database, connections=1) as batcher:
-        claims = (batcher.exchange(_request(one, (), 1, lease_ids()), scope) for one in sessions)
+        claims = (
+            batcher.exchange(_request(session, (), 1, lease_ids()), scope) for session in sessions
+        )
         return [answer.tasks for answer in await asyncio.gather(*claims)]
 
 
 def _request(session: int, tasks: tuple[Task, ...], want: int, lease: str) -> Request:
     reports = tuple(
-        Report(one.campaign, one.task, one.lease, DONE, result={"score": -9.1}) for one in tasks
+        Report(task.campaign, task.task, task.lease, DONE, result={"score": -9.1}) for task in tasks
     )
     return Request(session, reports=reports, want=want, lease=lease)
 
@@ -193,10 +197,10 @@ def _heartbeats(database: Database) -> StatementCost:
     sessions = open_sessions(database, HEARTBEATS)
     held = asyncio.run(_claimed(database, sessions))
     beats = [
-        {"session": session, "held": [(one.campaign, one.task, one.lease) for one in tasks]}
+        Heartbeat(session, tuple(Held(task.campaign, task.task, task.lease) for task in tasks))
         for session, tasks in zip(sessions, held, strict=True)
     ]
-    rounds, text = 0, json.dumps(beats)
+    rounds, text = 0, f"[{','.join(map(encoded, beats))}]"
     for _ in range(WARM):
         database.rows("beat", beats=text)
     meter = _Meter(database)
@@ -224,7 +228,7 @@ class _Meter:
         log, disk = _written(self._database)
         waits_us = max(0.0, took_us - own_us - cpu_us)
         kept = (log - self._log, max(0.0, disk - self._disk))
-        return StatementCost(*(one / statements for one in (cpu_us, waits_us, *kept)))
+        return StatementCost(*(cost / statements for cost in (cpu_us, waits_us, *kept)))
 
 
 def _written(database: Database) -> tuple[float, float]:
@@ -236,7 +240,7 @@ def _check_here(database: Database) -> None:
     """Raise `UsageError` if the server is not on this machine."""
     with database.connection() as statements:
         backend = statements.rows("backend")[0]
-        if not backend["here"] or not Path(f"/proc/{backend['pid']}/schedstat").exists():
+        if not backend["here"] or not exists(Path(f"/proc/{backend['pid']}/schedstat")):
             raise UsageError("--measure is for a server on this machine, reached by its socket")
 
 
@@ -247,11 +251,11 @@ def _cpu_ns(database: Database) -> int:
     """
     mark = f" {database.rows('server')[0]['database']} [local]".encode()
     total = 0
-    for one in Path("/proc").iterdir():
-        if one.name.isdigit():
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
             with suppress(OSError):
-                if mark in (one / "cmdline").read_bytes():
-                    total += int((one / "schedstat").read_text().split()[0])
+                if mark in (process / "cmdline").read_bytes():
+                    total += int((process / "schedstat").read_text().split()[0])
     return total
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain, islice
 from typing import Final, TypeAlias
 
 from taskq.db.access import MOVE_CHUNK, PAGE, Queries, in_chunks, pages, task_ids, task_rows
-from taskq.db.address import Row
+from taskq.db.rows import Row
 from taskq.ingest import seeding
 from taskq.ingest.seeding import Conflicts
 from taskq.model.errors import UsageError
@@ -59,6 +59,7 @@ class Fed:
 
     done: int
     unfinished: int
+    _: KW_ONLY
     paused: tuple[str, ...] = ()
     chosen: int = 0
     ranked: int = 0
@@ -136,7 +137,7 @@ class Feeder:
         """Seed the best so far; if the first stage has ended, settle the next one."""
         nodes = self._nodes() if nodes is None else nodes
         done, unfinished = _counts(nodes)
-        fed = Fed(done, unfinished, _paused(nodes))
+        fed = Fed(done, unfinished, paused=_paused(nodes))
         if unfinished and not done:
             return fed
         wanted = self._wanted.so_far(done, done + unfinished)
@@ -158,7 +159,7 @@ class Feeder:
         Before, its result may turn out not to belong to the best.
         """
         tasks = array("q")
-        while chunk := [Seed(one.payload, one.key) for one in islice(results, MOVE_CHUNK)]:
+        while chunk := [Seed(result.payload, result.key) for result in islice(results, MOVE_CHUNK)]:
             seeding.seed(
                 self._database,
                 self._target.campaign_id,
@@ -168,7 +169,7 @@ class Feeder:
                 on_bad=None,
                 on_progress=None,
             )
-            keys = [str(one.key) for one in chunk]
+            keys = [str(seed.key) for seed in chunk]
             known = task_ids(self._database, self._target.campaign_id, keys)
             tasks.extend(known[key] for key in keys)
         return tasks
@@ -205,11 +206,11 @@ class Feeder:
 
 
 def _counts(nodes: Sequence[Status]) -> tuple[int, int]:
-    return sum(one.done for one in nodes), sum(one.unfinished for one in nodes)
+    return sum(node.done for node in nodes), sum(node.unfinished for node in nodes)
 
 
 def _paused(nodes: Sequence[Status]) -> tuple[str, ...]:
-    return tuple(one.path for one in nodes if one.unfinished and one.state != "open")
+    return tuple(node.path for node in nodes if node.unfinished and node.state != "open")
 
 
 def _if_any(best: Selection) -> Iterator[Result]:

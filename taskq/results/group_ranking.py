@@ -22,6 +22,9 @@ from taskq.results.ranking import SCAN, Best, dotted, fetched_rows, field_words,
 #: Lines sorted in memory at a time.
 RUN_LINES: Final = 200_000
 
+#: Bytes of the digest that stands for a group.
+DIGEST: Final = 16
+
 
 class LineSorter:
     """Takes lines without line breaks, and returns them in order; `close` frees the disk."""
@@ -60,12 +63,9 @@ def sort_key(number: Decimal) -> str:
     if not whole:
         return "80"
     # The exponent of the first digit, the digits plus 1, and an end that sorts before any digit.
-    body = (number.adjusted() + 2**31).to_bytes(4, "big") + bytes(one + 1 for one in whole) + b"\0"
-    return f"40{bytes(255 - one for one in body).hex()}" if sign else f"c0{body.hex()}"
-
-
-#: Bytes of the digest that stands for a group.
-DIGEST: Final = 16
+    exponent = (number.adjusted() + 2**31).to_bytes(4, "big")
+    body = exponent + bytes(digit + 1 for digit in whole) + b"\0"
+    return f"40{bytes(255 - byte for byte in body).hex()}" if sign else f"c0{body.hex()}"
 
 
 class GroupRanking:
@@ -131,11 +131,11 @@ class GroupRanking:
         """Rank large results, fetched one by one; return how many count."""
         tasks, ranked = row["large"] or [], 0
         groups = dict(zip(tasks, row["large_groups"] or (), strict=True))
-        for one in fetched_rows(self._database, self._fetching, campaign, tasks):
-            rank = rank_of(dotted(one, self._wanted.by))
-            group = groups[one["task_id"]] or _digest(dotted(one, self._wanted.group or ""))
+        for large in fetched_rows(self._database, self._fetching, campaign, tasks):
+            rank = rank_of(dotted(large, self._wanted.by))
+            group = groups[large["task_id"]] or _digest(dotted(large, self._wanted.group or ""))
             if rank is not None and group is not None:
-                self._note(group, rank, one["task_id"])
+                self._note(group, rank, large["task_id"])
                 ranked += 1
         return ranked
 

@@ -23,6 +23,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.version import VERSION
 from taskq.results.traces import Attributes, Trace
+from taskq_agent.http.answers import advice_on, first_line, wrong_scheme
 from taskq_agent.http.connections import Dialer
 from taskq_agent.http.gateways import GatewayAddress
 
@@ -33,6 +34,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 _LATER: Final = frozenset({429, 502, 503, 504})
 _OK: Final = 200
 _TOO_LARGE: Final = 413
+_PAGE: Final = "text/html"
 _MAX_ANSWER: Final = 65_536
 _SHOWN_CHARS: Final = 200
 
@@ -64,20 +66,26 @@ class Receiver:
 
         A request that is too large is sent in halves; a single trace that is too large is left out.
         Raise `Unavailable` if sending again later may succeed, `UsageError` if it never will. A
-        repetition sends the same ids.
+        repetition sends the same ids. A page for people is no answer of a receiver, whatever its
+        status: neither a success nor a reason to leave anything out.
         """
         body = _request(traces).SerializeToString()
         try:
-            status, answer = self._post(body)
+            status, is_page, answer = self._post(body)
         except TimeoutError:
             raise Unavailable(f"{self} has not answered for {self._timeout_s:g} s") from None
         except (OSError, HTTPException) as error:
-            words = self._shown(str(error) or repr(error))
+            words = self._shown(wrong_scheme(self._address, error) or str(error) or repr(error))
             raise Unavailable(f"{self} cannot be reached: {words}") from None
         text = self._shown(answer.decode("utf-8", "backslashreplace"))
         if status == _TOO_LARGE and len(traces) > 1:
             half = len(traces) // 2
             return "; ".join(filter(None, map(self.send, (traces[:half], traces[half:]))))
+        if is_page:
+            raise Unavailable(
+                f"{status} from something before {self}, not from a receiver: {advice_on(status)} "
+                f"(it says {self._shown(first_line(answer))!r})"
+            )
         if status == _TOO_LARGE:
             return f"a trace of {len(traces[0].spans):,} spans is too large for it, and left out"
         if status in _LATER:
@@ -95,7 +103,8 @@ class Receiver:
             text = text.replace(secret, "...")
         return text[:_SHOWN_CHARS]
 
-    def _post(self, body: bytes) -> tuple[int, bytes]:
+    def _post(self, body: bytes) -> tuple[int, bool, bytes]:
+        """Return the status of an answer, whether it is a page for people, and its body."""
         connection = self._dialer.dial(self._address)
         # Against an answer that never ends: a socket's timeout is for each part of it.
         end = threading.Timer(self._timeout_s, _shut, [connection.sock])
@@ -107,7 +116,9 @@ class Receiver:
             end.start()
             try:
                 answer = connection.http.getresponse()
-                return answer.status, answer.read(_MAX_ANSWER)
+                kind = answer.getheader("Content-Type") or ""
+                is_page = kind.lower().startswith(_PAGE)
+                return answer.status, is_page, answer.read(_MAX_ANSWER)
             except (OSError, HTTPException):
                 if time.monotonic() < end_at:
                     raise
@@ -139,8 +150,8 @@ def _address(url: str) -> GatewayAddress:
 
 def _headers(text: str) -> dict[str, str]:
     found = {}
-    for one in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = (unquote(part.strip()) for part in one.partition("="))
+    for header in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (unquote(part.strip()) for part in header.partition("="))
         plain = (name + value).isascii() and (name + value).isprintable()
         if not equals or not name.replace("-", "").replace("_", "").isalnum() or not plain:
             raise UsageError("OTEL_EXPORTER_OTLP_HEADERS is not of the form NAME=VALUE,...")
@@ -167,20 +178,20 @@ def _request(traces: Iterable[Trace]) -> ExportTraceServiceRequest:
         spans=[
             Span(
                 trace_id=trace.trace_id,
-                span_id=one.span_id,
-                parent_span_id=one.parent_id,
-                name=one.name,
+                span_id=span.span_id,
+                parent_span_id=span.parent_id,
+                name=span.name,
                 kind=Span.SPAN_KIND_INTERNAL,
-                start_time_unix_nano=one.begin_ns,
-                end_time_unix_nano=one.end_ns,
-                attributes=_values(one.attributes),
+                start_time_unix_nano=span.begin_ns,
+                end_time_unix_nano=span.end_ns,
+                attributes=_values(span.attributes),
                 status=Status(
-                    code=Status.STATUS_CODE_OK if one.error is None else Status.STATUS_CODE_ERROR,
-                    message=one.error or "",
+                    code=Status.STATUS_CODE_OK if span.error is None else Status.STATUS_CODE_ERROR,
+                    message=span.error or "",
                 ),
             )
             for trace in traces
-            for one in trace.spans
+            for span in trace.spans
         ],
     )
     return ExportTraceServiceRequest(

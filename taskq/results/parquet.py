@@ -25,6 +25,8 @@ _SURE: Final[dict[str, set[type]]] = {
     "instant": {datetime, NoneType},
     "text": {str, NoneType},
 }
+#: Kinds of columns other than text, in the order of preference.
+_TYPED: Final = ["bool", "whole", "number", "instant"]
 _INT64: Final = range(-(2**63), 2**63)
 _EXACT_IN_DOUBLE: Final = range(-(2**53), 2**53 + 1)
 
@@ -62,7 +64,7 @@ class ArrowColumns:
     def __init__(self, table: Table) -> None:
         pa = require_pyarrow()
         self._table = table
-        self._kinds = [_kind(flat.get(column) for flat in table.sample) for column in table.columns]
+        self._kinds = _kinds(table)
         types = {
             "bool": pa.bool_(),
             "whole": pa.int64(),
@@ -73,7 +75,7 @@ class ArrowColumns:
         named = [
             (column, types[kind]) for column, kind in zip(table.columns, self._kinds, strict=True)
         ]
-        if not table.complete:
+        if table.rest is not None:
             named.append((table.rest, types["text"]))
         self.schema = pa.schema(named)
 
@@ -118,8 +120,8 @@ def _fitted(
         if {*map(type, column)} <= _SURE[kind]:
             yield column
         else:
-            yield [_fitted_value(name, kind, *one) for one in zip(column, rests, strict=True)]
-    if not table.complete:
+            yield [_fitted_value(name, kind, *pair) for pair in zip(column, rests, strict=True)]
+    if table.rest is not None:
         yield [as_json(rest) if rest else None for rest in rests]
 
 
@@ -130,13 +132,16 @@ def _fitted_value(name: str, kind: str, value: Any, rest: dict[str, Any]) -> Any
     return as_text(value) if kind == "text" and value is not None else value
 
 
-def _kind(values: Iterable[Any]) -> str:
-    present = [value for value in values if value is not None]
-    if present:
-        for kind in ("bool", "whole", "number", "instant"):
-            if all(_fits(kind, value) for value in present):
-                return kind
-    return "text"
+def _kinds(table: Table) -> list[str]:
+    """Return for each column the first kind that all its values in the sample fit."""
+    possible: dict[str, list[str]] = {}
+    known = frozenset(table.columns)
+    for flat in table.sample():
+        for name, value in flat.items():
+            if value is not None and name in known:
+                kinds = possible.get(name, _TYPED)
+                possible[name] = [kind for kind in kinds if _fits(kind, value)]
+    return [next(iter(possible.get(name, ())), "text") for name in table.columns]
 
 
 def _fits(kind: str, value: Any) -> bool:

@@ -107,7 +107,7 @@ def _write_by_value(table: Table, folder: Path, column: str) -> int:
                         f"{column} has more than {MOST_VALUES} values: partition by a "
                         "column with fewer, or by rows=1000000"
                     )
-            sizes = {name: sum(one.nbytes for one in parts) for name, parts in waiting.items()}
+            sizes = {name: sum(batch.nbytes for batch in parts) for name, parts in waiting.items()}
             while sum(sizes.values()) > _MOST_WAITING:
                 largest = max(sizes, key=sizes.__getitem__)
                 flush(largest)

@@ -26,8 +26,8 @@ def mol_block(text: str) -> str:
     found = RDKitMolCreate.from_pdbqt_mol(PDBQTMolecule(text, skip_typing=True))
     if found == [None]:
         raise ValueError("it has no REMARK SMILES, by which Meeko knows the bonds")
-    (one,) = found
-    return Chem.MolToMolBlock(one)
+    (molecule,) = found
+    return Chem.MolToMolBlock(molecule)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from taskq.db.access import Queries
-from taskq.db.address import Row
+from taskq.db.rows import Row
 from taskq.files.large_results import Fetching
 from taskq.model.errors import UsageError
 from taskq.model.seed import NamedCampaign
@@ -32,11 +32,13 @@ ALL: Final = 100
 #: Most results that can be chosen, since their places are in memory.
 MOST: Final = 1_000_000
 
-# A number with more digits before the point counts as none; see `sql/functions/number_at.sql`.
+# A number with more digits before the point counts as none; see `number_at.sql`.
 _BEYOND: Final = 10**309
 
 # A better place compares larger: the value or its negation, then the earlier campaign and task.
 _Place: TypeAlias = tuple[Decimal, int, int]
+
+_PLAIN: Final = ("task_id", "attempt", "claimed_at", "ended_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Best:
     """
 
     by: str
+    _: KW_ONLY
     n: int | None = None
     percent: float | Fraction | None = None
     lowest: bool = True
@@ -245,9 +248,6 @@ def field_words(field: str) -> tuple[str | None, str]:
     """Return part and name of a dotted name; the part is None if a result has no such part."""
     part, dot, name = field.partition(".")
     return part if bool(dot) != (part in _PLAIN) else None, name  # only objects have parts
-
-
-_PLAIN: Final = ("task_id", "attempt", "claimed_at", "ended_at")
 
 
 def dotted(record: object, name: str) -> Any:

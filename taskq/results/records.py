@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
@@ -16,6 +17,21 @@ from taskq.results.tabular import Table
 
 Record: TypeAlias = Mapping[str, Any]
 
+_NUMBER: Final = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+# Other programs also know the wide forms of the four signs.
+_FORMULA: Final = re.compile(
+    "^(?=[\t\r\n])|(?:^|(?<=[;\t\r\n]))(?=[ \u00a0]*[-=+@\uff1d\uff0b\uff0d\uff20])"
+)
+
+_SUFFIXES: Final = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".sdf": "sdf",
+}
+
 
 def write(
     records: Iterable[Record],
@@ -23,6 +39,7 @@ def write(
     format: str,  # noqa: A002  # the name that the command line uses
     *,
     columns: Sequence[str] | None = None,
+    spreadsheet: bool = False,
 ) -> int:
     """Write records as `jsonl`, `json` (an array), `csv`, `parquet` or `sdf`; return how many.
 
@@ -32,9 +49,10 @@ def write(
     Instants are ISO 8601 in UTC, durations seconds.
 
     In CSV and Parquet an object, such as payload and result, has a column for each of its names
-    (`payload.smiles`); deeper values are JSON text. The first 1,000 records, or 16 MiB of them,
-    decide the columns and, in Parquet, their types. If more come, a last column `rest` takes, as
-    JSON text, the values of later records that have no column, so that nothing is lost.
+    (`payload.smiles`); deeper values are JSON text. The first 1,000 records, or 64 MiB of them,
+    decide the columns and, in Parquet, their types. There are at most 1,000 columns, those that
+    most of these records have (see `tabular.Names`). A last column `rest` takes, as JSON text, the
+    values that have no column, so that nothing is lost; it is missing if there can be none.
 
     For SDF each record has its molecule in `molblock`; see `poses`. Its other fields become data
     fields, and deeper ones JSON text.
@@ -42,7 +60,8 @@ def write(
     columns: the columns of CSV, if they are known: each record is written as it comes.
 
     CSV is UTF-8 and follows RFC 4180, but lines end in LF. Values are written as they are, also
-    text that starts with `=`, which a spreadsheet takes for a formula: import it as text.
+    text that starts with `=`, which a spreadsheet takes for a formula. spreadsheet: write an
+    apostrophe before each such text, so that it stays text; see `marked`. Only for CSV.
 
     Raise `UsageError` for an unknown format, and for Parquet without pyarrow; then nothing is
     read or written.
@@ -50,15 +69,27 @@ def write(
     writer = _WRITERS.get(format)
     if writer is None:
         raise UsageError(f"unknown export format {format!r}; known are: {', '.join(FORMATS)}")
+    if spreadsheet and format != "csv":
+        raise UsageError(f"only CSV is marked for spreadsheets, not {format}")
     if writer is _write_parquet:
         parquet.require_pyarrow()
     counted = _Counted(records)
     with opened(destination) as stream:
-        if columns is not None and writer is _write_csv:
-            _write_csv_columns(counted, stream, columns)
+        if writer is _write_csv:
+            _write_csv(counted, stream, columns, marked if spreadsheet else str)
         else:
             writer(counted, stream)
     return counted.count
+
+
+def marked(cell: str) -> str:
+    """Return a cell that a spreadsheet takes for text, with apostrophes where it needs them.
+
+    One goes before what begins as a formula: `=`, `+`, `-` or `@`, a tab or a line end. Some
+    spreadsheets split a cell at semicolons, tabs and line ends, so what follows these counts as a
+    beginning too. A number is no formula.
+    """
+    return cell if _NUMBER.fullmatch(cell) else _FORMULA.sub("'", cell)
 
 
 class _Counted:
@@ -84,36 +115,40 @@ def _write_json(records: Iterable[Record], stream: BinaryIO) -> None:
     stream.write(b"[]\n" if between == "[\n" else b"\n]\n")
 
 
-def _write_csv(records: Iterable[Record], stream: BinaryIO) -> None:
+def _write_csv(
+    records: Iterable[Record],
+    stream: BinaryIO,
+    columns: Sequence[str] | None = None,
+    form: Callable[[str], str] = str,
+) -> None:
+    rows = _CsvRows(stream, form)
+    if columns is not None:
+        rows.write(list(columns))
+        for record in records:
+            rows.write([as_text(record.get(name)) for name in columns])
+        return
     table = Table(records)
     if not table.columns:
         return
-    rows = _CsvRows(stream)
-    rows.write(table.columns if table.complete else [*table.columns, table.rest])
+    rows.write(table.columns if table.rest is None else [*table.columns, table.rest])
     for values, rest in table:
         row = [as_text(value) for value in values]
-        if not table.complete:
+        if table.rest is not None:
             row.append(as_json(rest) if rest else "")
         rows.write(row)
 
 
-def _write_csv_columns(records: Iterable[Record], stream: BinaryIO, columns: Sequence[str]) -> None:
-    rows = _CsvRows(stream)
-    rows.write(list(columns))
-    for record in records:
-        rows.write([as_text(record.get(name)) for name in columns])
-
-
 class _CsvRows:
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, form: Callable[[str], str]) -> None:
         lines = _Utf8(stream)
+        self._form = form
         self._writer = csv.writer(lines, lineterminator="\n")
         self._quoting = csv.writer(lines, lineterminator="\n", quoting=csv.QUOTE_ALL)
 
     def write(self, row: list[str]) -> None:
         # Before Python 3.13, csv leaves a lone CR unquoted, and readers take it for a line end.
         quoting = any("\r" in cell for cell in row)
-        (self._quoting if quoting else self._writer).writerow(row)
+        (self._quoting if quoting else self._writer).writerow(map(self._form, row))
 
 
 class _Utf8:
@@ -142,14 +177,6 @@ _WRITERS: Final[dict[str, Callable[[Iterable[Record], BinaryIO], None]]] = {
     "sdf": _write_sdf,
 }
 FORMATS: Final = tuple(_WRITERS)
-_SUFFIXES: Final = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".sdf": "sdf",
-}
 
 
 def format_of(path: str | Path) -> str:

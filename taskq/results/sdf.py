@@ -122,7 +122,7 @@ def as_sdf(records: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
 
 def _name(name: str, taken: Collection[str]) -> str:
     """Return a valid name for a field that differs from the names taken."""
-    kept = "".join(one if one.isprintable() and one not in "<>" else "_" for one in name) or "_"
+    kept = "".join(char if char.isprintable() and char not in "<>" else "_" for char in name) or "_"
     while kept in taken:
         kept += "_"
     return kept
@@ -135,7 +135,7 @@ def _value(value: object) -> str:
         return ""
     if not all(map(_is_plain, text.split("\n"))):
         text = as_json(value)
-        text = "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
+        text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
     return f"{text}\n"
 
 

@@ -27,8 +27,8 @@ class Selection:
         self.ranked = 0
         self.left_out = 0
         self._database = database
-        self._campaigns = [one for one in nodes if one.done]
-        self._done = sum(one.done for one in self._campaigns)
+        self._campaigns = [node for node in nodes if node.done]
+        self._done = sum(campaign.done for campaign in self._campaigns)
         self._wanted = wanted
         self._fetching = Fetching(database)
 
@@ -81,7 +81,7 @@ def select(
     unfinished, since the best are not known yet.
     """
     nodes = stage(database, campaign, below=below, but=but)
-    unfinished = sum(one.unfinished for one in nodes)
+    unfinished = sum(node.unfinished for node in nodes)
     if unfinished and not so_far:
         raise Conflict(
             f"{campaign.path} has {counted(unfinished, 'unfinished task')}, so its best results "
@@ -99,4 +99,4 @@ def stage(
     """
     rows = database.rows("counts", path=campaign.path, depth=None)
     nodes = [Status(**row) for row in (rows if below else rows[:1])]
-    return [one for one in nodes if but is None or not is_within(one.path, but)]
+    return [node for node in nodes if but is None or not is_within(node.path, but)]

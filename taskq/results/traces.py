@@ -14,11 +14,12 @@ from datetime import datetime, timedelta, timezone
 from typing import Final, Protocol, TypeAlias
 
 from taskq.db.access import Queries, pages
-from taskq.db.address import Row
+from taskq.db.rows import Row
 from taskq.model.errors import UnknownCampaign
 from taskq.model.seed import check_path
 from taskq.model.views import Attempt, Status
-from taskq.results.cursor import REST, Cursor, follow, look
+from taskq.results.cursor import Cursor
+from taskq.results.following import REST, follow, look
 
 Attributes: TypeAlias = Mapping[str, str | int | float]
 
@@ -30,6 +31,9 @@ _MOST: Final = 1e15
 _ERROR_CHARS: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NS: Final = 1_000_000_000
+
+#: Spans after which a request is full.
+MOST_SPANS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +72,13 @@ def trace_of(
     trace_id = _digest(about.encode())[:16]
     root_id = _span_id(trace_id, "task")
     # An attempt that a late success overtook comes behind it.
-    decisive = next((one for one in attempts if one.outcome == "done"), attempts[-1])
+    decisive = next((attempt for attempt in attempts if attempt.outcome == "done"), attempts[-1])
     root = TraceSpan(
         f"task of {path}",
         root_id,
         b"",
-        min(_ns(one.claimed_at) for one in attempts),
-        max(_ns(one.ended_at) for one in attempts),
+        min(_ns(attempt.claimed_at) for attempt in attempts),
+        max(_ns(attempt.ended_at) for attempt in attempts),
         {
             "taskq.campaign": path,
             "taskq.task.id": task_id,
@@ -84,60 +88,65 @@ def trace_of(
         _error(decisive),
     )
     spans = [root]
-    for number, one in enumerate(attempts):
-        before = attempts[number - 1] if number else one
-        if number and one.claimed_at > before.ended_at:
-            wait_id = _span_id(trace_id, "wait", one.attempt)
-            begin_ns, end_ns = _ns(before.ended_at), _ns(one.claimed_at)
+    for number, attempt in enumerate(attempts):
+        before = attempts[number - 1] if number else attempt
+        if number and attempt.claimed_at > before.ended_at:
+            wait_id = _span_id(trace_id, "wait", attempt.attempt)
+            begin_ns, end_ns = _ns(before.ended_at), _ns(attempt.claimed_at)
             spans.append(TraceSpan("wait to be claimed", wait_id, root_id, begin_ns, end_ns))
-        spans += _of_attempt(trace_id, root_id, one)
+        spans += _of_attempt(trace_id, root_id, attempt)
     return Trace(trace_id, spans)
 
 
-def _of_attempt(trace_id: bytes, root_id: bytes, one: Attempt) -> Iterator[TraceSpan]:
+def _of_attempt(trace_id: bytes, root_id: bytes, attempt: Attempt) -> Iterator[TraceSpan]:
     """Yield the span of an attempt, from its claim to its report, and those of its phases.
 
     An agent reports how long each phase took: so phases follow each other from the claim on, and
     the rest at the end is the report's. No span is longer than the attempt, whatever was reported.
     """
-    span_id = _span_id(trace_id, "attempt", one.attempt)
-    begin_ns = _ns(one.claimed_at)
-    end_ns = max(begin_ns, _ns(one.ended_at))
-    phases: Mapping[str, object] = one.phases or {}
+    span_id = _span_id(trace_id, "attempt", attempt.attempt)
+    begin_ns = _ns(attempt.claimed_at)
+    end_ns = max(begin_ns, _ns(attempt.ended_at))
+    phases: Mapping[str, object] = attempt.phases or {}
     measured = {
         name: float(value)
         for name, value in phases.items()
         if isinstance(value, (int, float)) and 0 < value < _MOST
     }
     facts = {
-        "taskq.agent": one.agent,
-        "taskq.site": one.site,
-        "host.name": one.host,
-        "process.exit.code": one.exit_code,
-        "error.type": one.error_class,
+        "taskq.agent": attempt.agent,
+        "taskq.site": attempt.site,
+        "host.name": attempt.host,
+        "process.exit.code": attempt.exit_code,
+        "error.type": attempt.error_class,
         **{f"taskq.{name}": measured.get(name) for name in _USED},
     }
     attributes: dict[str, str | int | float] = {
-        "taskq.attempt": one.attempt,
-        "taskq.outcome": one.outcome,
+        "taskq.attempt": attempt.attempt,
+        "taskq.outcome": attempt.outcome,
     }
     attributes |= {name: value for name, value in facts.items() if value is not None}
-    yield TraceSpan("attempt", span_id, root_id, begin_ns, end_ns, attributes, _error(one))
+    yield TraceSpan("attempt", span_id, root_id, begin_ns, end_ns, attributes, _error(attempt))
     at_ns = begin_ns
     for name in PHASES:
         if name in measured:
             until_ns = min(end_ns, at_ns + int(measured[name] * _NS))
-            phase_id = _span_id(trace_id, name, one.attempt)
+            phase_id = _span_id(trace_id, name, attempt.attempt)
             yield TraceSpan(name.removesuffix("_s"), phase_id, span_id, at_ns, until_ns)
             at_ns = until_ns
     if begin_ns < at_ns < end_ns:
-        yield TraceSpan("report", _span_id(trace_id, "report", one.attempt), span_id, at_ns, end_ns)
+        yield TraceSpan(
+            "report", _span_id(trace_id, "report", attempt.attempt), span_id, at_ns, end_ns
+        )
 
 
-def _error(one: Attempt) -> str | None:
-    if one.outcome == "done":
+def _error(attempt: Attempt) -> str | None:
+    if attempt.outcome == "done":
         return None
-    return ": ".join(filter(None, (one.error_class, one.error)))[:_ERROR_CHARS] or one.outcome
+    return (
+        ": ".join(filter(None, (attempt.error_class, attempt.error)))[:_ERROR_CHARS]
+        or attempt.outcome
+    )
 
 
 def _ns(at: datetime) -> int:
@@ -150,10 +159,6 @@ def _span_id(trace_id: bytes, what: str, attempt: int = 0) -> bytes:
 
 def _digest(text: bytes) -> bytes:
     return hashlib.sha256(text).digest()
-
-
-#: Spans after which a request is full.
-MOST_SPANS: Final = 2_000
 
 
 class TraceReceiver(Protocol):
@@ -202,7 +207,7 @@ class TraceExport:
     def once(self) -> None:
         """Send traces of tasks that have ended; raise the errors of the receiver."""
         self._settle()
-        nodes = ((one.campaign_id, one.path) for one in self._counts())
+        nodes = ((count.campaign_id, count.path) for count in self._counts())
         self._add(look(self._database, nodes, self._cursor, self._settle))
         self._look_for_failed()
         self._settle()
@@ -227,7 +232,7 @@ class TraceExport:
         found = [
             Status(**row) for row in self._database.rows("counts", path=self._path, depth=None)
         ]
-        self._nodes = {one.path: one for one in found}
+        self._nodes = {node.path: node for node in found}
         return found
 
     def _look_for_failed(self) -> None:
@@ -241,7 +246,7 @@ class TraceExport:
                 if row["task_id"] not in sent:
                     self._add([{"campaign": node.path, **row}])
                     sent.add(row["task_id"])
-                    if sum(len(one.spans) for one in self._waiting) >= MOST_SPANS:
+                    if sum(len(trace.spans) for trace in self._waiting) >= MOST_SPANS:
                         self._settle()
             self._failed[node.campaign_id] = node.failed
 
@@ -255,7 +260,7 @@ class TraceExport:
             else:
                 campaign = self._nodes[path].campaign_id
                 found = self._database.rows("attempts", campaign=campaign, task=task)
-                attempts = [Attempt(**one) for one in found]
+                attempts = [Attempt(**row) for row in found]
             if attempts:  # an operator may remove it meanwhile
                 created_at = self._created_at(path)
                 self._waiting.append(trace_of(path, created_at, task, row["key"], attempts))

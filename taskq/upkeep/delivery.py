@@ -15,12 +15,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final
 
-from taskq.upkeep.channels import PASSWORD_VARIABLE, Channels, Target
+from taskq.upkeep.channels import PASSWORD_VARIABLE, Channels
+from taskq.upkeep.targets import Target
 from taskq.upkeep.texts import harmless
 from taskq_agent.handlers.environment import own
 
 DEADLINE_S: Final = 20.0
-_MAX_WORDS: Final = 2_000
+_MAX_OUTPUT_BYTES: Final = 2_000
 # Not -m, which searches the working folder before the standard library.
 _BOOT: Final = (
     "import sys; sys.path[:1] = [p for p in sys.path[:1] if p]\n"
@@ -78,7 +79,7 @@ class MessageDelivery:
         if self._is_program:
             return f"the program ended with code {code}"
         self._output.seek(0)
-        words = self._output.read(_MAX_WORDS).decode("utf-8", "replace")
+        words = self._output.read(_MAX_OUTPUT_BYTES).decode("utf-8", "replace")
         return harmless(words) or f"its process ended with code {code}"
 
     def close(self) -> None:

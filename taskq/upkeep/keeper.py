@@ -23,6 +23,7 @@ from typing import Final
 from taskq.db.connections import Database, Statements
 from taskq.files.archives import Sweeper
 from taskq.model.errors import TaskqError
+from taskq.model.loop_faults import LoopFaults
 
 #: Seconds that the thread of `keeping` gets to end.
 END_S: Final = 5.0
@@ -110,27 +111,18 @@ class Keeper:
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set: each second while acting, each 5 to 10 s otherwise.
 
-        If PostgreSQL does not answer, it keeps trying; the first failure is a warning.
+        If PostgreSQL does not answer, or the machine fails, it keeps trying; the first failure is a
+        warning.
         """
-        held, failing = 0, False
+        held, faults = 0, LoopFaults(log, "upkeep")
         while not stop.is_set():
             pause_s = TAKE_OVER_S * random.uniform(1.0, 2.0)  # noqa: S311  # spreads the keepers
-            try:
+            with faults.noted():
                 done = self.round()
-                if failing:
-                    log.info("upkeep works again")
-                failing = False
                 if done.acting:
                     pause_s = PERIOD_S
                     _log_round(done, held)
                     held = done.held
-            except TaskqError as error:
-                log.log(
-                    logging.DEBUG if failing else logging.WARNING,
-                    "upkeep cannot be done now, trying again: %s",
-                    error,
-                )
-                failing = True
             stop.wait(pause_s)
         self.close()
 

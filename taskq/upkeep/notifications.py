@@ -8,12 +8,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from taskq.db.access import Queries
+from taskq.diagnosis.events import BY_NAME
 from taskq.model.errors import NotFound, UsageError
 from taskq.model.seed import check_path
-from taskq.upkeep.channels import Target
-from taskq.upkeep.texts import TROUBLE
+from taskq.upkeep.targets import Target
 
-EVENTS: Final = ("finished", "paused", "no-agents", "failing", "slow", TROUBLE, "disk")
 LATEST: Final = 100
 
 
@@ -48,7 +47,8 @@ class NotifyRule:
 class NotifyEvent:
     """An event that a rule reports.
 
-    subject: the campaign, the disk, or the trouble. status: waiting, sent or given up.
+    event: the code of the reason, as `taskq explain` has it. subject: what it is about: a campaign,
+    a host, a disk. status: waiting, sent or given up.
     """
 
     event_id: Any
@@ -77,12 +77,12 @@ class Notifications:
     ) -> None:
         """Store a rule; keepers (`taskq keeper`) send its events from then on.
 
-        events: of `EVENTS`. target: see `channels`. Raise `UsageError` for an invalid
-        value, `NotFound` if there is no such campaign, `Conflict` if the name is taken.
+        events: names of `diagnosis.events.EVENTS`. target: see `channels`. Raise `UsageError` for
+        an invalid value, `NotFound` if there is no such campaign, `Conflict` if the name is taken.
         """
         wanted = list(dict.fromkeys(events))
-        if unknown := [event for event in wanted if event not in EVENTS]:
-            raise UsageError(f"no event {unknown[0]!r:.80}; there are {', '.join(EVENTS)}")
+        if unknown := [event for event in wanted if event not in BY_NAME]:
+            raise UsageError(f"no event {unknown[0]!r:.80}; there are {', '.join(BY_NAME)}")
         Target.parsed(target)
         self._database.row(
             "create_notify_rule",

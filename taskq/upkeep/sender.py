@@ -7,25 +7,24 @@ message and before it stored that, the message is sent again, with the same ids.
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import socket
 import threading
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from taskq.db.connections import Connection, Database, Statements
 from taskq.model.errors import ServerUnsuitable, TaskqError
+from taskq.model.loop_faults import LoopFaults
 from taskq.model.words import counted
 from taskq.upkeep.channels import Channels
 from taskq.upkeep.delivery import MessageDelivery
 from taskq.upkeep.keeper import in_background
+from taskq.upkeep.looks import Looks
 from taskq.upkeep.texts import harmless, message
-from taskq.upkeep.troubles import TroubleWatch
 
 #: Messages under way at a time.
 MOST: Final = 8
@@ -56,8 +55,7 @@ class Sender:
         """disks: folders; rules report when the disk of one is nearly full."""
         self._connection: Connection = database.dedicated_connection()
         self._channels = channels
-        self._disks = disks
-        self._troubles = TroubleWatch(database)
+        self._looks = Looks(database, disks)
         self._holder = str(uuid.uuid4())
         self._host = socket.gethostname()[:200]
         self._under_way: list[MessageDelivery] = []
@@ -66,7 +64,6 @@ class Sender:
     def round(self) -> None:
         """Do one round: store outcomes, take and send messages, find events."""
         self._collect()
-        troubles = self._troubles.found()
         with self._connection.connected() as statements:
             self._write_down(statements)
             taken = statements.rows(
@@ -78,34 +75,27 @@ class Sender:
             )
             for row in taken:
                 self._start(row)
-            disks = json.dumps(nearly_full(self._disks))
-            statements.value("note_events", disks=disks, troubles=troubles)
+            self._looks.look(statements)
 
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set; messages under way then get 5 s to end."""
-        refused = False
+        faults = LoopFaults(log, "the sending of notifications")
         while not stop.is_set():
-            pause_s = BUSY_S if self._under_way else PERIOD_S
-            try:
-                self.round()
-                refused = False
-            except ServerUnsuitable as error:  # the right is missing, and may be granted
-                if not refused:
-                    log.warning("notifications are not sent: %s", error)
-                refused, pause_s = True, REFUSED_S
-            except TaskqError as error:
-                log.warning("notifications cannot be sent now, trying again: %s", error)
-                pause_s = TROUBLE_S
-            except Exception:
-                log.exception("a defect in sending notifications")
-                pause_s = TROUBLE_S
+            pause_s = TROUBLE_S
+            with faults.noted():
+                try:
+                    self.round()
+                    pause_s = BUSY_S if self._under_way else PERIOD_S
+                except ServerUnsuitable:  # the right is missing, and may be granted
+                    pause_s = REFUSED_S
+                    raise
             stop.wait(pause_s)
         self._end()
 
     def close(self) -> None:
         """End deliveries under way, which are repeated later, and close the connection."""
-        for one in self._under_way:
-            one.close()
+        for delivery in self._under_way:
+            delivery.close()
         self._connection.close()
 
     def _start(self, row: dict[str, Any]) -> None:
@@ -114,33 +104,33 @@ class Sender:
             return
         whole = message(row["rule"], row["path"], events, host=self._host)
         try:
-            one = MessageDelivery(row["rule"], row["target"], whole, self._channels)
+            delivery = MessageDelivery(row["rule"], row["target"], whole, self._channels)
         except (TaskqError, OSError) as error:
             ids = [event["event_id"] for event in events]
             self._outcomes.append(_Outcome(row["rule"], ids, harmless(error)))
         else:
-            self._under_way.append(one)
+            self._under_way.append(delivery)
 
     def _collect(self) -> None:
         """Note the outcomes of the messages that have ended."""
-        for one in [one for one in self._under_way if one.ended()]:
-            self._under_way.remove(one)
-            self._outcomes.append(_Outcome(one.rule, one.events, one.trouble()))
-            one.close()
+        for delivery in [delivery for delivery in self._under_way if delivery.ended()]:
+            self._under_way.remove(delivery)
+            self._outcomes.append(_Outcome(delivery.rule, delivery.events, delivery.trouble()))
+            delivery.close()
 
     def _write_down(self, statements: Statements) -> None:
         while self._outcomes:
-            one = self._outcomes[0]
+            outcome = self._outcomes[0]
             gave_up = statements.value(
                 "end_message",
                 holder=self._holder,
-                rule=one.rule,
-                events=list(one.events),
-                trouble=one.trouble,
+                rule=outcome.rule,
+                events=list(outcome.events),
+                trouble=outcome.trouble,
                 host=self._host,
             )
             self._outcomes.pop(0)
-            _log_outcome(one, gave_up=gave_up)
+            _log_outcome(outcome, gave_up=gave_up)
 
     def _end(self) -> None:
         waiting, left_s = threading.Event(), END_S
@@ -157,15 +147,15 @@ class Sender:
             self.close()
 
 
-def _log_outcome(one: _Outcome, *, gave_up: bool) -> None:
+def _log_outcome(outcome: _Outcome, *, gave_up: bool) -> None:
     """Log what operators should know of a message, without its receiver and text."""
-    what = counted(len(one.events), "event")
-    if one.trouble is None:
-        log.info("%s of the rule %s sent", what, one.rule)
+    what = counted(len(outcome.events), "event")
+    if outcome.trouble is None:
+        log.info("%s of the rule %s sent", what, outcome.rule)
     elif gave_up:
-        log.error("%s of the rule %s given up: %s", what, one.rule, one.trouble)
+        log.error("%s of the rule %s given up: %s", what, outcome.rule, outcome.trouble)
     else:
-        log.warning("%s of the rule %s not sent yet: %s", what, one.rule, one.trouble)
+        log.warning("%s of the rule %s not sent yet: %s", what, outcome.rule, outcome.trouble)
 
 
 def sending(
@@ -173,25 +163,3 @@ def sending(
 ) -> AbstractContextManager[None]:
     """Send notifications in a thread for the duration of the block; disks: see `Sender`."""
     return in_background(Sender(database, channels, disks).run, "taskq-sender", 2 * END_S)
-
-
-#: A disk is nearly full if less than a tenth of it, and less than this many bytes, are free.
-FREE_SHARE: Final = 0.1
-FREE_BYTES: Final = 20 * 10**9
-
-
-def nearly_full(folders: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the folders whose disk is nearly full, with free and total bytes.
-
-    A folder that cannot be checked is left out.
-    """
-    found = []
-    for folder in folders:
-        try:
-            disk = os.statvfs(folder)
-        except OSError:
-            continue
-        free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
-        if free < min(FREE_SHARE * size, FREE_BYTES):
-            found.append({"disk": f"{socket.gethostname()}:{folder}", "free": free, "size": size})
-    return found

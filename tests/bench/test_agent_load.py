@@ -44,10 +44,10 @@ def opened(stage: Stage) -> tuple[Credentials, ...]:
     return sessions.opened(stage.database, CAMPAIGN, AGENTS)
 
 
-def test_tasks_told_as_reported_are_done_in_the_database(
+def test_every_task_that_the_load_counts_as_reported_is_done_in_the_database(
     stage: Stage, gateways: RunningGateways
 ) -> None:
-    """What is counted has happened, and each agent has its own session."""
+    """Each agent of the load has a session of its own."""
     stage.seed(5_000)
     with AgentLoad(WORK, gateways.addresses, opened(stage)) as load:
         load.warm(0)
@@ -86,7 +86,9 @@ def test_agents_that_enroll_are_served_each_once(
     assert stage.client.campaign(CAMPAIGN).status().working == AGENTS
 
 
-def test_agents_beat_while_they_wait(stage: Stage, gateways: RunningGateways) -> None:
+def test_agents_of_the_load_send_heartbeats_while_they_wait(
+    stage: Stage, gateways: RunningGateways
+) -> None:
     """Idle agents cost what idle agents cost."""
     stage.seed(1)  # with none the campaign would be finished
     work = replace(WORK, wait_s=30.0, beat_s=1.0, content=True)
@@ -95,10 +97,10 @@ def test_agents_beat_while_they_wait(stage: Stage, gateways: RunningGateways) ->
         assert load.totals().errors == {}
 
 
-def test_agents_that_are_not_known_are_told_as_refused(
+def test_unknown_agents_count_as_refused_and_not_as_idle(
     stage: Stage, gateways: RunningGateways
 ) -> None:
-    """Nobody takes their silence for idleness."""
+    """Otherwise their silence would look like a lack of tasks."""
     strangers = [Credentials(one.session, f"{one.token[:-1]}_") for one in opened(stage)]
     with AgentLoad(WORK, gateways.addresses, strangers) as load:
         load.wait(lambda totals: totals.refused == AGENTS, SOON_S)

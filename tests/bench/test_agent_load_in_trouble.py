@@ -77,8 +77,10 @@ def test_agents_that_are_refused_ask_no_more(gateway: HttpGateway) -> None:
     assert len(exchanges) == WORK.agents
 
 
-def test_an_agent_stays_away_for_as_long_as_it_is_told(gateway: HttpGateway) -> None:
-    """A crowd that came back at once would not be what the gateway is made for."""
+def test_agent_waits_for_the_time_of_retry_after_before_it_comes_again(
+    gateway: HttpGateway,
+) -> None:
+    """A crowd that came back at once would be a load that no real agents make."""
     came_at: list[float] = []
 
     def busy_at_first(path: str) -> Reply | None:

@@ -35,7 +35,7 @@ def test_clients_that_run_out_of_tasks_give_no_figure(stage: Stage) -> None:
         clients.rate(stage.database, LOAD, 0.3)
 
 
-def test_a_client_that_fails_is_heard_of(stage: Stage) -> None:
+def test_failure_of_a_client_process_raises_in_the_benchmark_at_once(stage: Stage) -> None:
     """What went wrong in another process is reported in this one, at once."""
     with pytest.raises(Unavailable, match="no campaign /absent"):
         clients.rate(stage.database, Load(2, 2, 1, "/absent"), 0.1)

@@ -66,8 +66,8 @@ def once(then: Callable[[], Reply | None], after: int) -> Callable[[str], Reply 
     return substitute
 
 
-def test_what_is_due_while_nobody_is_free_counts_from_when_it_was_due(gateway: HttpGateway) -> None:
-    """A gateway that stalls is not asked less for it: all that it delays is late."""
+def test_delayed_requests_count_from_the_time_they_were_due(gateway: HttpGateway) -> None:
+    """A gateway that stalls does not get fewer requests for it: all that it delays is late."""
 
     def stall() -> None:
         time.sleep(STALL_S)
@@ -81,8 +81,10 @@ def test_what_is_due_while_nobody_is_free_counts_from_when_it_was_due(gateway: H
     assert late >= 15
 
 
-def test_what_was_only_claimed_is_reported_when_told_to(stage: Stage, tmp_path: Path) -> None:
-    """Nothing before; then all of it, once, and the database agrees."""
+def test_load_that_only_claims_reports_its_tasks_when_it_delivers(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """It reports nothing before, then everything once, and the database agrees."""
     stage.seed(5_000)
     credentials = sessions.opened(stage.database, CAMPAIGN, AGENTS)
     with (

@@ -51,8 +51,8 @@ def test_case_finds_figures_and_reaches_what_no_busy_machine_can_miss(
     machine = Machine(2, 4.0, "kernel", "3.10", "18.6", 100.0)
     table = list(report.lines(machine, SHORT, findings))
     assert {line.count("|") for line in table[: len(findings) + 2]} == {9}
-    told = json.loads(json.dumps(report.as_json(machine, SHORT, findings), allow_nan=False))
-    assert [one["what"] for one in told["findings"]] == [found.what for found in findings]
+    read_back = json.loads(json.dumps(report.as_json(machine, SHORT, findings), allow_nan=False))
+    assert [one["what"] for one in read_back["findings"]] == [found.what for found in findings]
     assert plot.svg(findings).count("rx=") == sum(one.reached is not None for one in findings)
 
 

@@ -68,8 +68,8 @@ def _line(trial: Trial) -> str:
     text = (
         f"seed {trial.seed}: {trial.faults} faults ({trial.others.total()} more do not count), "
         f"{verdict.tasks:,} tasks, {verdict.executions:,} executions, "
-        f"{verdict.recovered} recovered, {trial.hedged} hedged; {verdict.sweeps} sets moved, "
-        f"{verdict.withdrawn} withdrawn, "
+        f"{verdict.again} of divided starts, {verdict.recovered} recovered, "
+        f"{trial.hedged} hedged; {verdict.sweeps} sets moved, {verdict.withdrawn} withdrawn, "
         f"{verdict.bans} bans; {trial.jobs} jobs, {verdict.goings_on} from checkpoints; {found}; "
         f"at rest after {trial.settled_s:.1f} s, {trial.took_s:.0f} s in all"
     )
@@ -87,6 +87,7 @@ def _totals(trials: list[Trial], kinds: Sequence[str]) -> str:
     lines = [
         f"{len(trials)} runs, {faults.total():,} faults",
         f"  {tasks:6,} tasks, {executions:,} executions",
+        f"  {sum(one.verdict.again for one in trials):6,} executions of divided starts",
         f"  {sweeps:6,} sets of tasks moved",
         f"  {sum(one.verdict.withdrawn for one in trials):6,} results withdrawn",
         f"  {bans:6,} bans",

@@ -49,14 +49,16 @@ class Verdict:
     """What became of the tasks; clean if `anomalies` is empty.
 
     recovered: of those that are ok, the ones whose seeding was never acknowledged. executions: how
-    often payload code began; goings_on: of these, from a checkpoint. sweeps: how many sets of tasks
-    were cancelled or retried. withdrawn: how many results were. bans: how many there were.
+    often payload code began; again: in an attempt in which it had begun before, as when a start of
+    many tasks is divided; goings_on: from a checkpoint. sweeps: how many sets of tasks were
+    cancelled or retried. withdrawn: how many results were. bans: how many there were.
     """
 
     tasks: int = 0
     ok: int = 0
     recovered: int = 0
     executions: int = 0
+    again: int = 0
     sweeps: int = 0
     withdrawn: int = 0
     bans: int = 0
@@ -92,6 +94,8 @@ def check(history: History) -> Verdict:
         ok=len(good),
         recovered=sum(key not in history.seeded for key in good),
         executions=len(history.executions),
+        again=len(history.executions)
+        - len({(one.agent, one.key, one.attempt) for one in history.executions.values()}),
         sweeps=sum(one.ended < math.inf for one in history.sweeps),
         withdrawn=sum(one.outcome == "withdrawn" for one in history.attempts),
         bans=len(history.bans),

@@ -19,7 +19,7 @@ import psycopg
 from taskq import Campaign, Cursor, Seed
 from taskq.diagnosis.bans import PlaceKind
 from taskq.model.errors import TaskqError
-from taskq.results.cursor import WithdrawnResult
+from taskq.results.following import WithdrawnResult
 from tests.chaos.farm import AGENTS, Farm, Ground
 from tests.chaos.history import Writer
 

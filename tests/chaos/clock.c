@@ -45,9 +45,9 @@ int gettimeofday(struct timeval *now, void *zone) {
     return failed;
 }
 
-time_t time(time_t *told) {
+time_t time(time_t *seconds) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (told) *told = now.tv_sec;
+    if (seconds) *seconds = now.tv_sec;
     return now.tv_sec;
 }

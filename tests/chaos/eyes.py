@@ -30,7 +30,7 @@ _OPEN = """
        and application_name = any (%s)
      limit 1
 """
-_UNTOLD = """
+_UNAWARE = """
     select s.agent
       from taskq.session s
       join taskq.ban b on b.name = case b.kind when 'host' then s.host else s.site end
@@ -88,9 +88,9 @@ class Eyes:
         rows = self._rows(_OPEN, True, list(names))
         return rows[0] if rows else None
 
-    def untold(self) -> list[str]:
-        """Return agents that are at work where it is banned, and were not told to leave."""
-        return [row["agent"] for row in self._rows(_UNTOLD)]
+    def unaware(self) -> list[str]:
+        """Return agents that are at work where it is banned, and do not drain."""
+        return [row["agent"] for row in self._rows(_UNAWARE)]
 
     def end(self, path: str) -> tuple[list[Task], list[Attempt]]:
         """Return all tasks of a campaign and all attempts as they are at the end."""

@@ -28,7 +28,7 @@ from tests.chaos.clocks import Clock, shim
 from tests.chaos.faulty_relay import FaultyRelay
 from tests.chaos.parts import AgentPart, AnyPart, Part, RedisPart
 from tests.helpers.command_line import PROGRAM
-from tests.helpers.paths import ROOT
+from tests.helpers.paths import PAYLOADS, ROOT
 from tests.helpers.waiting import free_port, wait_until
 
 CAMPAIGN = "/chaos"
@@ -42,6 +42,11 @@ AGENTS = ("http-0", "http-1", "direct-0", "direct-1")
 _READY_S = 60.0
 _MAX_LOSSES = 50
 _HANDLER = Handler("python", target="noted:run", prepare="noted:prepare")
+_BATCHES = Handler(
+    "command",
+    argv=(sys.executable, str(PAYLOADS / "noted_batch.py"), "{tasks}", "{params.history}"),
+    batch=20,
+)
 _RETRY = RetryPolicy(max_attempts=3, max_losses=_MAX_LOSSES, backoff_s=0.2, backoff_max_s=1.0)
 
 
@@ -102,11 +107,12 @@ class Farm(Ground):
         stack: ExitStack,
         *,
         salvages: bool,
+        batches: bool,
     ) -> None:
         super().__init__(server, database, folder, stack)
         spec = CampaignSpec(
             CAMPAIGN,
-            handler=_HANDLER,
+            handler=_BATCHES if batches else _HANDLER,
             retry=_RETRY,
             late_results="salvage" if salvages else "reject",
             hedge=1.0 if salvages else None,
@@ -133,7 +139,7 @@ class Farm(Ground):
         self.client.create_campaign(funnel.NEXT)
         self.feeders = [self._feeder(name, n) for n, name in enumerate(FEEDERS)]
         made = shim(folder)
-        self.agents = [self._agent(name, redis, made) for name in AGENTS]
+        self.agents = [self._agent(name, made) for name in AGENTS]
         #: All that can be killed and frozen, but for PostgreSQL and Redis.
         self.parts = [self.keeper, *self.gateways, *self.agents, *self.feeders]
 
@@ -182,17 +188,17 @@ class Farm(Ground):
         reach = {"TASKQ_URL": self._doors[0], "TASKQ_TOKEN_FILE": str(file)}
         return self._part(name, words, **reach)
 
-    def _agent(self, name: str, redis: str, made: Path | None) -> AgentPart:
+    def _agent(self, name: str, made: Path | None) -> AgentPart:
         kind = name.partition("-")[0]
         words = ["run", "--campaign", CAMPAIGN, "--slots", str(SLOTS), "--ahead", "0.05"]
         words += ["--host", name, "--site", kind]
-        words += ["--path", str(ROOT / "tests" / "payloads"), "--stop", "3", "--payload-grace", "1"]
+        words += ["--path", str(PAYLOADS), "--stop", "3", "--payload-grace", "1"]
         words += ["--spool", str(self.folder / "spools" / name), "--farewell", "3", "--grace", "0"]
         if kind == "http":
             words += ["--token-file", str(self._token)]
             words += [word for door in self._doors for word in ("--gateway", door)]
         else:
-            words = ["agent", *words, "--redis", redis, "--lease", f"{LEASE_S:g}"]
+            words = ["agent", *words, "--lease", f"{LEASE_S:g}"]
 
         def argv(start: int) -> list[str]:
             program = [sys.executable, "-m", "tests.chaos.witness", kind]
@@ -214,13 +220,14 @@ class Farm(Ground):
 
 
 @contextmanager
-def farm(server: Server, folder: Path, *, salvages: bool) -> Iterator[Farm]:
+def farm(server: Server, folder: Path, *, salvages: bool, batches: bool) -> Iterator[Farm]:
     """Give a farm that is at work, on a new database of a server that is up.
 
-    salvages: whether its campaign salvages late results, and is hedged.
+    salvages: whether its campaign salvages late results, and is hedged. batches: whether a start
+    gets many tasks; such a campaign is not hedged.
     """
     with scratch(server) as database, ExitStack() as stack:
-        built = Farm(server, database, folder, stack, salvages=salvages)
+        built = Farm(server, database, folder, stack, salvages=salvages, batches=batches)
         built.start()
         yield built
 

@@ -14,7 +14,7 @@ machine share and which nobody sets.
     ordering, ordered   verb, key: a cancel or a retry; moved: whether it did something
     sweeping, swept     verb, word: the same of all whose keys contain a word
     withdrawing, withdrew  key: the result of a task; moved: whether it was there
-    read                gone, given: pairs of key and attempt that a cursor told of in one look:
+    read                gone, given: pairs of key and attempt that a cursor gave in one look:
                         results that were withdrawn, then new ones
     opening, opened     session, host, site: an agent asked to be let in under this key, and was
     banned, lifting     kind, name: a ban is acknowledged, is about to be lifted

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from taskq.embedded.redis_server import locate_redis
+from taskq.embedded.redis_program import locate_redis
 from tests.chaos.clocks import Clock
 from tests.chaos.history import appending
 from tests.fixtures.redis_servers import RedisServer

@@ -1,4 +1,4 @@
-"""An agent as it is, with somebody next to it who writes down what the queue has told it.
+"""An agent as it is, with a witness next to it that writes down what the queue answers.
 
     python -m tests.chaos.witness http run --gateway ...        # as `taskq-agent run`
     python -m tests.chaos.witness direct agent run ...          # as `taskq agent run`

@@ -10,7 +10,7 @@ import tarfile
 import pytest
 
 IMAGE = "taskq-test:1"
-_LINKS = ("sh", "sleep", "touch", "ls", "cat")
+_LINKS = ("sh", "sleep", "touch", "ls", "cat", "chmod")
 
 
 @pytest.fixture(scope="session")

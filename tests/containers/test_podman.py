@@ -111,4 +111,43 @@ def test_real_container_is_given_no_folder_that_another_payload_chose(
     for key in ("attacker", "next"):
         ended = slot.run(handler, inputs=inputs, key=key)
         assert "receptor" in str(ended.tail)
-        assert "No such file" in str(ended.tail).splitlines()[-1], ended.tail
+        assert f"ls: {secret}: No such file" in str(ended.tail), ended.tail
+
+
+def test_real_container_reaches_no_folder_but_that_of_its_task(
+    podman_slot: SlotHarness, tmp_path: Path
+) -> None:
+    """What is above is the container's own: neither its rights nor its names are the agent's."""
+    attack = "for n in 1 2 3 4 5 6 7 8; do touch ../$n-task7 ../$n-child; done; chmod 000 .. .; "
+    inside = []
+    for _ in range(3):
+        with podman_slot.stopped_once(lambda: any(tmp_path.glob("scratch/*/*/begun"))):
+            podman_slot.run(real(f"touch begun; {attack} sleep 1000"))
+        (place,) = tmp_path.glob("scratch/*")
+        inside.append((place.stat().st_mode & 0o777, [*place.iterdir()]))
+    assert inside == [(0o700, [])] * 3
+    assert podman_slot.run(real("exit 0")).outcome == DONE
+
+
+def test_real_resident_program_sees_the_folders_of_its_tasks(
+    podman_slot: SlotHarness,
+) -> None:
+    """And none of another program. One that closes them has to go."""
+    script = """
+        while read -r line; do
+            case $line in *'"task"'*) ;; *) continue;; esac
+            id=${{line#*'"id":'}}; id=${{id%%,*}}
+            at=${{line#*'"scratch":"'}}; at=${{at%%'"'*}}
+            test -d "$at" && touch "$at/written" && seen=true || seen=false
+            echo "{{\\"id\\":$id,\\"result\\":{{\\"seen\\":$seen}}}}"
+            test -e "$at/../spoilt" || {{ touch "$at/../spoilt"; continue; }}
+            busybox rm -rf "$at/.."/*; chmod 000 "$at/.."; exit
+        done
+    """
+    handler = {**real(script), "kind": "process"}
+    ends = []
+    for key in "abcd":
+        ends.append(podman_slot.run(handler, key=key))
+        if key in "bd":
+            wait_until(lambda: containers() == "")
+    assert [ended.result for ended in ends] == [{"seen": True}] * 4, ends

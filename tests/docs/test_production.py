@@ -40,7 +40,7 @@ def test_a_production_is_set_up_from_an_empty_database(tmp_path: Path) -> None:
         with readers_shell(tmp_path, environment) as shell:
             commands = shell.follow(TUTORIALS.parent / "production.md", names)
             shell.run("kill %?gateway; wait")
-        assert commands == 48
+        assert commands == 49
     finally:
         server.down(immediate=True)
         shutil.rmtree(home)

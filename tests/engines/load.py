@@ -75,7 +75,7 @@ class Load:
 
     @contextmanager
     def running(self, agents: int = 2) -> Iterator[None]:
-        """Have agents work meanwhile; then see all tasks done, and the agents leave as told."""
+        """Have agents work meanwhile; then see all tasks done, and the agents leave as ordered."""
         with ExitStack() as stack:
             started = [
                 stack.enter_context(

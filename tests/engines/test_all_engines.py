@@ -186,7 +186,7 @@ def judged(export: Path) -> dict[str, list[int]]:
     return {"lost": lost, "twice": twice, "wrong": wrong}
 
 
-def test_whoever_is_killed_no_task_is_lost_or_there_twice(grid: Grid, tmp_path: Path) -> None:
+def test_no_task_is_lost_or_doubled_whichever_engine_is_killed(grid: Grid, tmp_path: Path) -> None:
     """Each engine in turn, while a hundred thousand tasks go through all of them."""
     site, began = Site(tmp_path), time.monotonic()
     with opened(grid.dsn) as queue, ExitStack() as stack:

@@ -133,9 +133,9 @@ class Patroni:
     def cluster(self) -> list[dict[str, Any]]:
         """Return what is known of the members by those that answer."""
         for member in self.members:
-            told = member.ask("cluster")
-            if told:
-                return [*told["members"]]
+            state = member.ask("cluster")
+            if state:
+                return [*state["members"]]
         return []
 
     def leader(self) -> Member | None:

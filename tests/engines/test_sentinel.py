@@ -51,9 +51,9 @@ class Watched:
 
     def _knows_others(self, port: int) -> bool:
         words = ["redis-cli", "-p", str(port), "sentinel", "master", "taskq"]
-        told = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()
+        fields = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()
         others = "num-other-sentinels"
-        return others in told and told[told.index(others) + 1] == str(SENTINELS - 1)
+        return others in fields and fields[fields.index(others) + 1] == str(SENTINELS - 1)
 
 
 @pytest.fixture

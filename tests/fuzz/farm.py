@@ -27,7 +27,7 @@ from taskq import Campaign, Client
 from taskq.files.blobs import DatabaseBlobs
 from taskq.gateway.openapi import Failed
 from taskq_agent.archive import CHECKPOINT, OUTPUT, heading
-from taskq_agent.protocol import new_lease
+from taskq_agent.lease_ids import new_lease
 from tests.fixtures.gateways import GatewayProcess
 from tests.fuzz.wire import REFERENCE, Ask, decoded
 from tests.helpers.audit import assert_audit_is_clean
@@ -187,13 +187,13 @@ class Farm:
         peer.send(request)
         reply = peer.reply(head=ask.method == "HEAD")
         took_s = time.monotonic() - begun
-        told = f"{request[:2_000]!r} -> {reply.status} {reply.body[:500]!r}"
-        assert took_s < LONGEST_S, told
-        self._check_answer(ask, reply, told)
-        assert not self.strange_lines(), told
+        shown = f"{request[:2_000]!r} -> {reply.status} {reply.body[:500]!r}"
+        assert took_s < LONGEST_S, shown
+        self._check_answer(ask, reply, shown)
+        assert not self.strange_lines(), shown
         return reply
 
-    def _check_answer(self, ask: Ask, reply: Reply, told: str) -> None:
+    def _check_answer(self, ask: Ask, reply: Reply, shown: str) -> None:
         """Check that an answer is one that the OpenAPI document names."""
         if reply.status // 100 == 2:
             right = (
@@ -203,17 +203,17 @@ class Farm:
                 if ask.endpoint.in_parts
                 else {200}
             )
-            assert reply.status in right, told
+            assert reply.status in right, shown
             if ask.method != "HEAD" and reply.status != 204:
                 self._learn(ask, reply)
             return
-        assert 400 <= reply.status < 500 or reply.status == 503, told
-        assert ("retry-after" in reply.headers) == (reply.status == 503), told
+        assert 400 <= reply.status < 500 or reply.status == 503, shown
+        assert ("retry-after" in reply.headers) == (reply.status == 503), shown
         if ask.method != "HEAD":
             error = msgspec.json.decode(reply.body, type=Failed).error
-            assert reply.headers["content-type"] == "application/json", told
-            assert error.message, told
-            assert error.code not in _WRONG, told
+            assert reply.headers["content-type"] == "application/json", shown
+            assert error.message, shown
+            assert error.code not in _WRONG, shown
 
     def _learn(self, ask: Ask, reply: Reply) -> None:
         """Check the body of a good answer; keep the attempts that it gives."""

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.fixtures.gateways import GatewayProcess, opened
 from tests.fuzz.farm import EXPECTED, Farm
-from tests.fuzz.wire import CONVERSATIONS, Ask
+from tests.fuzz.wire import ALL_STATEMENTS, CONVERSATIONS, Ask
 
 pytestmark = pytest.mark.thorough
 
@@ -50,3 +50,19 @@ def test_no_request_costs_much_or_anybody_else(farm: Farm) -> None:
         talk() if soak else seed(1)(talk)()
     farm.check()
     farm.check_exports()
+
+
+def test_every_offered_statement_is_answered_as_documented(farm: Farm) -> None:
+    """Each once at least, next to uploads and archives, which the conversations above have too."""
+
+    @seed(1)
+    @settings(
+        max_examples=2, database=None, phases=[Phase.generate], suppress_health_check=[*HealthCheck]
+    )
+    @given(asks=ALL_STATEMENTS)
+    def talk(asks: list[Ask]) -> None:
+        farm.say(asks)
+
+    with farm.working():
+        talk()
+    farm.check()

@@ -193,6 +193,9 @@ def _within(kind: inspect.IntType | inspect.FloatType) -> st.SearchStrategy[str]
     return st.one_of(few, few, st.sampled_from([int(least), int(most)])).map(str)
 
 
+OFFERED: Final = sorted(name for name, one in all_statements().items() if one.offer)
+
+
 class Drawn:
     """Draws text of values, some of them wrong. risk: one in so many; 0: none."""
 
@@ -259,10 +262,9 @@ class Drawn:
         """Return an object with just these members."""
         return "{" + ", ".join(f"{name}: {value}" for name, value in members) + "}"
 
-    def statement(self) -> tuple[str, bytes]:
-        """Return the path and body of a manager's statement."""
-        offered = sorted(name for name, one in all_statements().items() if one.offer)
-        name = self.draw(st.sampled_from([*offered, "pg_sleep", "keep"]))
+    def statement(self, name: str = "") -> tuple[str, bytes]:
+        """Return the path and body of a manager's statement; of any, if no name is given."""
+        name = name or self.draw(st.sampled_from([*OFFERED, "pg_sleep", "keep"]))
         known = all_statements()[name].parameters if name in all_statements() else {}
         rest = "tasks" if "on_conflict" in known else ""
         members, text = [], ""
@@ -341,6 +343,21 @@ def requests(draw: st.DrawFn) -> Ask:
     return Ask(endpoint, method, path, credential, body, headers, cut)
 
 
+@st.composite
+def said(draw: st.DrawFn, name: str) -> Ask:
+    """Draw a request for a statement; it is in order, but for its values."""
+    (endpoint,) = [one for one in ENDPOINTS if one.takes is VALUES]
+    path, body = Drawn(draw, 0).statement(name)
+    credential = draw(st.sampled_from(CREDENTIALS[endpoint.needs]))
+    path = endpoint.path.format(query=path)
+    cut = draw(st.sampled_from([None, 0]))
+    return Ask(endpoint, endpoint.method, path, credential, body, (), cut)
+
+
+#: All statements that a gateway offers, one after the other in any order.
+ALL_STATEMENTS: Final = st.permutations(OFFERED).flatmap(
+    lambda names: st.tuples(*map(said, names)).map(list)
+)
 #: Some requests in an order that nobody would choose.
 CONVERSATIONS: Final = st.lists(requests(), min_size=1, max_size=8)
 

@@ -9,7 +9,8 @@ from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.fair_share import Scope
-from taskq_agent.protocol import DONE, Answer, Hello, LeaseIds, Report, Request, Task
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import DONE, Answer, Hello, Report, Request, Task
 
 SERVING = Scope("/c")
 

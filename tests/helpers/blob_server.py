@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from taskq.dispatch.campaign_faults import as_transport_errors
+from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.files.folder_store import FolderBlobs
 from taskq_agent.errors import TransportFailed
 from taskq_agent.inputs import InputCache

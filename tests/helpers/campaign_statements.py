@@ -7,55 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taskq import Client
+from tests.helpers.campaign_rows import FILL, PRESENCE, SMALL
 from tests.helpers.postgres import Postgres, value
 
 OLD, NEW, SESSIONS, PAGE = 10_000, 1_200, 400, 100
-
-FILL = """
-    with s as (
-        insert into taskq.spec (campaign_id, key, payload)
-        select %(campaign)s, 'n=' || n, '{}' from generate_series(1, %(count)s) n
-     returning task_id
-    ), t as (
-        insert into taskq.task (campaign_id, task_id, session_id, attempt, status)
-        select %(campaign)s, s.task_id, 1, (s.task_id %% 4 > 0)::integer,
-               ('{waiting,failed,done,done}'::taskq.task_status[])[1 + s.task_id %% 4]
-          from s
-    )
-    insert into taskq.attempt (
-           campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
-           error_class, error, tail, result)
-    select %(campaign)s, s.task_id, 1, gen_random_uuid(), 1 + s.task_id %% %(sessions)s,
-           now(), now(),
-           ('{failed,done,done}'::taskq.attempt_outcome[])[s.task_id %% 4],
-           case when s.task_id %% 4 = 1 then 'exit-1' end,
-           case when s.task_id %% 4 = 1 then 'exited with 1' end,
-           case when s.task_id %% 4 = 1 then 'no file ' || s.task_id %% 3 end,
-           case when s.task_id %% 4 > 1 then jsonb_build_object('score', s.task_id) end
-      from s
-     where s.task_id %% 4 > 0
-"""
-# Of a task each: whatever is asked by their number seems to give one row.
-SMALL = """
-    with s as (
-        insert into taskq.spec (campaign_id, key, payload)
-        select 1000 + n, 'n=1', '{}' from generate_series(1, 3000) n
-     returning campaign_id, task_id
-    ), t as (
-        insert into taskq.task (campaign_id, task_id, status)
-        select s.campaign_id, s.task_id, 'done' from s
-    )
-    insert into taskq.attempt (
-           campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome)
-    select s.campaign_id, s.task_id, 1, gen_random_uuid(), 1, now(), now(), 'done' from s
-"""
-PRESENCE = """
-    insert into taskq.session (
-           key, campaign_id, opened_at, heartbeat_at, lease_s, ended_at, slots, pid, agent, host,
-           site, release)
-    select gen_random_uuid(), 1, now(), now(), 60, now(), 1, 1, 'a', 'h' || n %% 7, 's', ''
-      from generate_series(1, %s) n
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +66,11 @@ class Scene:
         blob = {"path": "/new", "name": "x", "digest": "0" * 64, "size": 1}
         named = {"campaigns": [self.campaign], "tasks": [failed], "leases": [lease]}
         text = json.dumps([{"path": "/new", "lifetime_s": None, "offers": []}])
-        beat = {"session": agent, "held": [[self.campaign, failed, lease]], "pending": []}
+        beat = {
+            "session": agent,
+            "held": [{"campaign": self.campaign, "task": failed, "lease": lease}],
+            "pending": [],
+        }
         task = json.dumps([{"key": "n=1", "payload": {}}, {"key": "fresh", "payload": {}}])
         seeding = {"tasks": task, "on_conflict": "skip", "named": 3}
         site = {"place": 0, "token_hash": "", "session_hash": "", "address": None}
@@ -148,7 +107,7 @@ class Scene:
         plans: tuple[tuple[str, dict[str, Any]], ...] = (("audit_plans", {}),)
         claim = {"sessions": [agent], "leases": [lease], "wants": [3]}
         report = {"outcome": "done", "task": failed, "lease": lease}
-        told = {**one, "reports": json.dumps([report])}
+        reporting = {**one, "reports": json.dumps([report])}
         retried = [
             Case(
                 PAGE if status == "failed" else 2 * PAGE,  # every third attempt failed
@@ -248,11 +207,15 @@ class Scene:
             "done_within": [
                 Case(
                     PAGE,
-                    {**one, "firsts": firsts, "lasts": lasts, "scan": PAGE - 1},
+                    {**one, "firsts": firsts, "lasts": lasts, "since": since, "scan": PAGE - 1},
                 )
-                for firsts, lasts in (
-                    ([failed], [2**63 - 1]),
-                    (list(range(failed, failed + 40, 4)), list(range(failed + 1, failed + 41, 4))),
+                for since, firsts, lasts in (
+                    ("2026-03-01T00:00:00Z", [failed], [2**63 - 1]),
+                    (
+                        None,
+                        list(range(failed, failed + 40, 4)),
+                        list(range(failed + 1, failed + 41, 4)),
+                    ),
                 )
             ],
             "drop_index": [Case(0, {**it, "part": "result", "name": "score"})],
@@ -267,12 +230,16 @@ class Scene:
             "enrol_many": [Case(1, {"hellos": json.dumps([opened | site]), "lease_s": 60})],
             "exchange": [
                 Case(4, {**one, **claim, "reports": None}),
-                Case(4, {**told, **dict.fromkeys(claim)}),
+                Case(4, {**reporting, **dict.fromkeys(claim)}),
             ],
-            "exchange_one": [Case(4, {**told, "session": agent, "lease": lease})],
-            **{key: [Case(0, some_of_it)] for key in ("explain_campaigns", "explain_closed")},
+            "exchange_one": [Case(4, {**reporting, "session": agent, "lease": lease})],
+            "explain_campaigns": [Case(0, {**it, "chosen": [one["campaign"]]})],
+            "explain_closed": [Case(0, some_of_it)],
+            "explain_batches": [Case(SESSIONS, some_of_it)],
+            "explain_pace": [Case(0, it)],
+            "first_attempts": [Case(0, {**it, "most": 10})],
             "explain_due": [Case(2_000, it)],
-            "explain_failed": [Case(PAGE, {**it, "limit": PAGE})],
+            "explain_failed": [Case(PAGE, {**it, "chosen": [one["campaign"]], "limit": PAGE})],
             "explain_lost": [Case(2 * SESSIONS + 2, some_of_it)],
             "explain_others": [Case(0, {**some_of_it, "scope": "/"})],
             "explain_refusals": [Case(0, some_of_it)],
@@ -283,6 +250,17 @@ class Scene:
             "failures": [Case(PAGE, page)],
             "find_checkpoint": [Case(4, held)],
             "follow": [Case(4, {**one, "task": failed})],
+            "known_fields": [
+                Case(
+                    PAGE,
+                    {
+                        **one,
+                        "fields": '[["payload", "x"], ["result", "score"]]',
+                        "stretches": 10,
+                        "each": PAGE // 10,
+                    },
+                )
+            ],
             "find_tasks": [
                 Case(
                     PAGE,
@@ -292,9 +270,16 @@ class Scene:
                         "states": states,
                         "parts": ["attempt", "payload", "result"],
                         "payloads": True,
+                        "tasks": some,
                     },
                 )
-                for states in (["failed"], ["done"], ["waiting", "working"], ["waiting", "done"])
+                for states, some in (
+                    (["failed"], None),
+                    (["done"], None),
+                    (["waiting", "working"], None),
+                    (["waiting", "done"], None),
+                    (["waiting", "done"], some),
+                )
             ],
             "front_lists": [Case(4, {"campaigns": [self.campaign]})],
             "give_campaign": [Case(0, {**it, "owner": "bob"})],
@@ -311,6 +296,7 @@ class Scene:
             "is_input": [Case(0, {**it, "digest": "0" * 64})],
             **{key: [Case(4, {**one, "tasks": some})] for key in ("last_attempts", "outputs_of")},
             "last_due": [Case(1_000, it)],
+            "is_own_result": [Case(4, {**one, "task": some[0], "attempt": None})],
             "latest_attempts": [Case(PAGE, {**it, "most": PAGE})],
             "latest_results": [Case(PAGE, {**it, "most": PAGE})],
             "latest_failure": [
@@ -324,7 +310,7 @@ class Scene:
             "open_session": [Case(1, opened)],
             "owner_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
             "overdue": [Case(SESSIONS + PAGE, {**it, "most": PAGE})],
-            "owners": [Case(0, it)],
+            "owners": [Case(0, {**it, "within": ["/"]})],
             "paces": [Case(0, it)],
             **{key: [Case(SESSIONS + 1, some_of_it)] for key in ("explain_agents", "places")},
             "permit": [Case(0, permitted)],
@@ -342,6 +328,7 @@ class Scene:
             "remove_tasks": [Case(PAGE, page, cancelled)],
             **{key: [Case(SESSIONS + 1, it)] for key in ("scopes", "standstill")},
             "result_indexes": [Case(0, it)],
+            "troubles_of": [Case(0, {"paths": ["/new"]})],
             "result_sample": [
                 Case(PAGE, {**one, "stretches": 10, "each": PAGE // 10, "name": name})
                 for name in ("score", None)
@@ -349,7 +336,11 @@ class Scene:
             # Every third attempt there failed.
             "results": [Case(2 * PAGE, page)],
             "results_text": [Case(2 * PAGE, page)],
-            "results_of": [Case(4, {**one, "tasks": some})],
+            **{
+                key: [Case(4, {**one, "tasks": some})]
+                for key in ("results_of", "results_when_ended")
+            },
+            "ended_among": [Case(8, {"campaigns": [self.campaign] * len(some), "tasks": some})],
             "unsuccessful": [Case(8, {**one, "tasks": some})],
             "retry": retried,
             "return_ahead": [Case(4, {**named, "lost": False})],

@@ -10,19 +10,10 @@ from typing import Any
 from taskq_agent.core import events as ev
 from taskq_agent.core.core import AgentCore
 from taskq_agent.core.reports import fence, parsed
-from taskq_agent.errors import AnswerUnreadable, Refused, TransportError
+from taskq_agent.errors import AnswerUnreadable, LostOnTheWay, Refused, TransportError
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import (
-    DONE,
-    CampaignTerms,
-    Heartbeat,
-    Held,
-    Hello,
-    LeaseIds,
-    Report,
-    Request,
-    Task,
-)
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import DONE, CampaignTerms, Heartbeat, Held, Hello, Report, Request, Task
 from taskq_agent.settings import AgentSettings
 from tests.helpers.memory_queue import MemoryQueue
 
@@ -180,7 +171,7 @@ class CoreHarness:
 
     def _conclude(self, call: ev.Call, event: ev.Event) -> None:
         unanswered = isinstance(event, ev.CallFailed) and not isinstance(
-            event.error, (AnswerUnreadable, Refused)
+            event.error, (AnswerUnreadable, LostOnTheWay, Refused)
         )
         self._failed = call if unanswered else None
         self.feed(event)
@@ -190,7 +181,7 @@ class CoreHarness:
             return self.queue.open(call)
         if isinstance(call, Request):
             return self.queue.exchange(call)
-        self.queue.close(call.session, call.reason, call.exit_code)
+        self.queue.close(call.session, call.end)
         return ev.Closed()
 
     def _perform(self, action: ev.Action) -> None:
@@ -229,7 +220,7 @@ class CoreHarness:
 
     def _instruct(self, action: ev.StartTask | ev.StopTask) -> None:
         if isinstance(action, ev.StopTask):
-            assert action.slot in self.running, "only what runs is told to stop"
+            assert action.slot in self.running, "only a running task gets an order to stop"
             self.stopped_slots.append(action.slot)
             return
         assert action.slot not in self.running, "a slot runs one task at a time"

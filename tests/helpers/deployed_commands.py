@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from taskq_agent.__main__ import _parser
+from taskq_agent.main import _parser
 from taskq_cli.main import main
 
 

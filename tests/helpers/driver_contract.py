@@ -23,7 +23,7 @@ from taskq.pilots.settings import SETTINGS
 from tests.helpers.waiting import wait_until
 
 SECRET = "tqe_" + "x" * 43
-LASTS = "trap 'echo told; exit 9' TERM\necho up\nwhile :; do sleep 0.1; done"
+LASTS = "trap 'echo caught; exit 9' TERM\necho up\nwhile :; do sleep 0.1; done"
 
 
 @dataclass
@@ -32,7 +32,7 @@ class BatchScene:
 
     kind: the driver's name. folder: of the test. table: further settings. stuck: settings with
     which a job waits for ever; none: jobs do not wait here. end: end a job from outside, as an
-    operator does. told: whether what a job has written is known when it was ended so.
+    operator does. keeps_output: whether the output of a job that was ended so can be read.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class BatchScene:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     table: Mapping[str, Any] = field(default_factory=dict)
     stuck: Mapping[str, Any] | None = None
-    told: bool = True
+    keeps_output: bool = True
     prefix: str = field(default_factory=lambda: f"taskq-test-{secrets.token_hex(4)}")
     make: Callable[..., Driver] | None = None
     patience_s: float = 90.0
@@ -125,7 +125,7 @@ class DriverContract:
         scene.end(name, running)
         scene.wait_for(other, name, "ended", "gone")
 
-    def test_jobs_of_a_pilot_are_told_apart(self, scene: BatchScene) -> None:
+    def test_driver_shows_each_job_of_a_pilot_with_its_own_end(self, scene: BatchScene) -> None:
         """Each with its own end."""
         failing, lasting = scene.driver("exit 3"), scene.driver()
         first, second = scene.submit(failing), scene.submit(lasting, 2)
@@ -134,17 +134,17 @@ class DriverContract:
         assert failing.jobs([first, second]).keys() == {first, second}
         scene.end(second, running)
 
-    def test_the_agent_is_told_when_its_job_is_ended(self, scene: BatchScene) -> None:
-        """By SIGTERM, on which it hands back what it has."""
+    def test_agent_gets_sigterm_when_its_job_is_ended(self, scene: BatchScene) -> None:
+        """It then hands back the tasks that it holds."""
         driver = scene.driver()
         name = scene.submit(driver)
         running = scene.wait_for(driver, name, "running")
-        if scene.told:
+        if scene.keeps_output:
             wait_until(lambda: "up" in (driver.tail(name, running.place) or ""), timeout_s=60)
         scene.end(name, running)
         scene.wait_for(driver, name, "ended", "gone")
-        if scene.told:
-            wait_until(lambda: "told" in (driver.tail(name, running.place) or ""), timeout_s=60)
+        if scene.keeps_output:
+            wait_until(lambda: "caught" in (driver.tail(name, running.place) or ""), timeout_s=60)
 
     def test_a_job_that_waits_can_be_cancelled(self, scene: BatchScene) -> None:
         """And never begins."""
@@ -169,8 +169,10 @@ class DriverContract:
         scene.end(name, running)
         scene.wait_for(driver, name, "ended", "gone")
 
-    def test_jobs_submitted_together_are_told_apart(self, scene: BatchScene) -> None:
-        """Each has its own name, output and end, and is cancelled alone."""
+    def test_jobs_submitted_together_have_names_and_outputs_of_their_own(
+        self, scene: BatchScene
+    ) -> None:
+        """Each ends alone and can be cancelled alone."""
         drivers = SETTINGS["array"].drivers
         if scene.kind not in drivers or scene.stuck is None:
             return
@@ -213,7 +215,7 @@ class DriverContract:
         with pytest.raises(BatchSystemError, match="chmod 600"):
             driver.prepare({})
 
-    def test_what_is_missing_here_is_named(self, scene: BatchScene) -> None:
+    def test_driver_names_the_program_that_is_missing_here(self, scene: BatchScene) -> None:
         """Before anything is tried."""
         assert scene.driver().missing() is None
         nothing = {**scene.environment, "PATH": str(scene.folder)}

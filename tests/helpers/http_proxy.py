@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 _CHUNK = 65_536
+_OF_ONE_CONNECTION = {"connection", "content-length", "date", "server", "transfer-encoding"}
 
 
 class Proxy:
@@ -51,6 +52,9 @@ class Proxy:
                 content = answer.read()
                 onward.close()
                 self.send_response(answer.status)
+                for name, it in answer.getheaders():
+                    if name.lower() not in _OF_ONE_CONNECTION:
+                        self.send_header(name, it)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)

@@ -14,6 +14,7 @@ from typing import Final
 
 from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
 from taskq.model.settings import settings
+from tests.helpers.limits_elsewhere import OTHERWISE
 from tests.helpers.paths import ROOT
 
 PAGE: Final = ROOT / "docs/threat-model.md"
@@ -27,20 +28,25 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_KEY_CHARS", "key of a task", "`InvalidTask`; 400"),
         ("MAX_PAYLOAD_BYTES", "payload of a task; row over several lines", "`InvalidTask`; 400"),
         ("MAX_PAYLOAD_DEPTH", "depth of a payload", "`InvalidTask`; 400"),
-        ("MAX_PATH_CHARS", "path of a campaign", "`InvalidPath`; 400"),
     ),
     "taskq.model.settings": (
         ("MAX_PARAMS_BYTES", "parameters of a campaign", "`InvalidCampaign`"),
         ("MAX_PARAMS_DEPTH", "depth of the parameters of a campaign", "`InvalidCampaign`"),
     ),
+    "taskq_agent.batches": (("MAX_BATCH", "tasks of one start of a program", "`InvalidCampaign`"),),
     "taskq.model.handler": (("MAX_HANDLER_BYTES", "handler of a campaign", "`InvalidCampaign`"),),
     "taskq.model.requirements": (("MAX_TAGS", "tags of a campaign", "`UsageError`"),),
-    "taskq.model.campaign_spec": (
+    "taskq.model.campaign_checks": (
         ("MAX_DESCRIPTION_CHARS", "description of a campaign", "`InvalidCampaign`"),
         ("MAX_NEVER_RETRY", "classes of errors that are not retried", "`InvalidCampaign`"),
     ),
     "taskq.ingest.campaign_file": (("MAX_FILE_BYTES", "campaign file", "`UsageError`"),),
     "taskq.ingest.sources.lines": (("MAX_LINE_BYTES", "line of a seed file", "a bad line"),),
+    "taskq.ingest.sources.unpacking": (
+        ("MAX_UNPACKING_BYTES", "memory for the window of an xz file", "damage, code 65"),
+        ("MAX_NAMED_MEMBERS", "files of a zip file that an error names", "not named"),
+    ),
+    "taskq.ingest.sources.records": (("MOST_NOTES", "notes on a seed file", "left out"),),
     "taskq.ingest.sources.sweep": (
         ("MAX_COMBINATIONS", "combinations of a sweep", "`UsageError`"),
         ("MAX_PARAMETERS", "parameters of a sweep", "`UsageError`"),
@@ -48,14 +54,36 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     "taskq.ingest.key_conflicts": (
         ("MAX_REPORTED_CLASHES", "conflicts of keys that a seeding names", "counted, not named"),
     ),
+    "taskq.upkeep.texts": (
+        ("MAX_TEXT_CHARS", "sentence of an event", "cut"),
+        ("_MAX_LINE_CHARS", "command of an event, or trouble of its delivery", "cut"),
+        ("_MAX_SUBJECT_CHARS", "subject of a message", "cut"),
+    ),
+    "taskq.upkeep.looks": (
+        ("_MOST_REASONS", "reasons of a campaign that become events", "left out"),
+        ("_MOST_COMMANDS", "commands of an event", "left out"),
+        ("_MOST_DISKS", "nearly full disks that become events", "left out"),
+    ),
+    "taskq.upkeep.channels": (
+        ("_MAX_FILE_BYTES", "file of a webhook", "`UsageError`"),
+        ("_MOST_NAMED", "webhooks, or programs, in a folder of a keeper", "left out"),
+    ),
     "taskq.files.blob_store": (("MAX_INPUT_BYTES", "input of a campaign", "`UsageError`; 413"),),
-    "taskq.campaign.filter_parser": (
+    "taskq_cli.options.keys": (("MAX_KEYS_BYTES", "file of `--keys`", "`UsageError`"),),
+    "taskq.campaign.filter_lexer": (
         ("MAX_CHARS", "filter", "`InvalidFilter`"),
         ("MAX_NUMBER_CHARS", "number in a filter", "`InvalidFilter`"),
         ("MAX_EXPONENT", "exponent of a number in a filter", "`InvalidFilter`"),
+    ),
+    "taskq.campaign.filter_parser": (
         ("MAX_DEPTH", "depth of a filter", "`InvalidFilter`"),
         ("MAX_COMPARISONS", "comparisons of a filter", "`InvalidFilter`"),
         ("MAX_PIECES", "comparisons with `~` of a filter", "`InvalidFilter`"),
+    ),
+    "taskq.results.tabular": (
+        ("MAX_COLUMNS", "columns of a table of results", "the column `rest`; `UsageError`"),
+        ("MAX_NAME_CHARS", "name of a column", "the column `rest`"),
+        ("MAX_SAMPLE_BYTES", "results that decide about columns", "the first ones decide"),
     ),
     "taskq.compute.pickling": (
         ("MAX_ARCHIVE_BYTES", "function by value, pickled", "`UsageError`"),
@@ -64,9 +92,6 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     "taskq.compute.outbox": (
         ("MOST_UNSENT", "calls that wait to be stored", "`submit` waits"),
         ("MOST_UNSENT_CHARS", "payloads of calls that wait to be stored", "`submit` waits"),
-    ),
-    "taskq.compute.pickle_steps": (
-        ("MOST_STEPS", "steps of a result's pickles", "`TooExtensive`"),
     ),
     "taskq.files.blobs": (
         ("MAX_SHORT_BYTES", "blob that PostgreSQL takes with one statement", "parts of 1 MiB"),
@@ -78,13 +103,14 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
             "the writer uses Base64; no result",
         ),
     ),
-    "taskq.compute.data_objects": (
-        ("MOST_ITEMS", "items of a result, each shared part counted again", "`TooExtensive`"),
-        ("MOST_DEPTH", "depth of a result of a function", "`TooExtensive`"),
-    ),
-    "taskq_agent.text": (
+    "taskq_agent.json_limits": (
         ("MAX_DIGITS", "digits of a number in JSON, and its exponent", "no such JSON; 400"),
         ("MAX_READ_BYTES", "JSON that is stored, when read", "that task or result alone fails"),
+        (
+            "_MOST_READ_DIGITS",
+            "digits of a whole number in a result that is read",
+            "the attempt has failed; the result counts as lost",
+        ),
     ),
     "taskq_agent.protocol": (
         ("MAX_DEPTH", "depth of a result", "the attempt has failed"),
@@ -93,6 +119,23 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_ERROR_CHARS", "text of an error", "agents cut it; 400"),
         ("MAX_CLAIM", "reports of an exchange, and tasks that it claims", "400"),
         ("MAX_WITHOUT", "campaigns that a claim leaves out", "400"),
+        ("LONGEST_WAIT_S", "wait of a long poll", "400"),
+        ("MAX_PATH_CHARS", "path of a campaign", "`InvalidPath`; 400"),
+        ("MAX_NAME_CHARS", "name of an agent, host, site, tag, phase or error class", "400"),
+        ("MAX_RELEASE_CHARS", "release of an agent", "400"),
+        ("MAX_SLOTS", "slots of an agent", "400"),
+        ("MAX_OFFERS", "tags that an agent offers", "400"),
+        ("MAX_PHASES", "phases of a report", "400"),
+        ("MAX_HELD", "attempts that a heartbeat names", "400"),
+        ("MAX_PENDING", "claims under way in a heartbeat", "400"),
+        ("MAX_WARNINGS", "warnings in a heartbeat", "400"),
+        ("MAX_CAUSE_CHARS", "cause of a warning in a heartbeat", "agents cut it; 400"),
+        ("MAX_TALLY", "campaigns whose outcomes a heartbeat counts", "400"),
+        ("MAX_SMALLER_BATCHES", "campaigns with smaller batches in a heartbeat", "left out; 400"),
+    ),
+    "taskq_agent.held_claims": (
+        ("MAX_HELD_CLAIMS", "claims of batches that a heartbeat names", "400"),
+        ("MAX_BEGUN", "begun tasks that a heartbeat names of a claim", "400"),
     ),
     "taskq_agent.transport": (
         ("MAX_BLOB_BYTES", "result, checkpoint or output files as a blob", "413"),
@@ -101,9 +144,16 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_UPDATES", "updates of attempts in a heartbeat", "400"),
         ("MAX_NOTE_CHARS", "note of an update", "400"),
     ),
+    "taskq_agent.http.bounded_answers": (
+        ("MAX_INTERIM_ANSWERS", "answers before the one that counts", "the request has failed"),
+        ("MAX_TRAILERS", "lines after the content of an answer", "the request has failed"),
+    ),
     "taskq_agent.http.transport": (
         ("_MAX_ANSWER_BYTES", "answer that an agent reads", "not read to its end"),
         ("_MAX_ERROR_BYTES", "error that an agent reads", "not read to its end"),
+    ),
+    "taskq_agent.tar": (
+        ("MAX_NAME_BYTES", "path in a checkpoint or output files", "not kept; `output-refused`"),
     ),
     "taskq_agent.archive": (
         (
@@ -112,30 +162,40 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
             "not kept; `output-refused`",
         ),
         ("_MAX_DEPTH", "depth of folders in these", "not kept; `output-refused`"),
+        ("MOST_NAMES", "names in a folder of these, also hidden", "not kept; `output-refused`"),
     ),
     "taskq_agent.handlers.results": (
         ("_MAX_EXCEPTION_BYTES", "exception that is kept of an attempt", "not kept; its text is"),
     ),
+    "taskq_agent.spool": (
+        ("MAX_LINE_BYTES", "line of a spool", "the rest of the file is not sent"),
+    ),
+    "taskq_agent.typed": (
+        ("MOST_ALIKE", "elements of a set, or names, that share a hash", "the value is not read"),
+    ),
+    "taskq_agent.tables": (
+        ("MOST_COLUMNS", "columns of a pandas frame as data", "not read; pickled, or not stored"),
+    ),
+    "taskq_agent.scratch": (
+        ("MOST_FOLDERS", "folders of a task that are removed", "the rest stays, with a warning"),
+    ),
+    "taskq_agent.streams": (
+        ("MOST_LINES", "lines of a log that nobody reads", "further ones are lost, and counted"),
+    ),
     "taskq_agent.handlers.processes": (
         ("MAX_LINE_BYTES", "line of a payload process", "the attempt has failed"),
+    ),
+    "taskq_agent.handlers.batch": (
+        ("MOST_IGNORED_LINES", "lines of a start that are no outcomes", "the start has failed"),
+        ("MOST_IGNORED_BYTES", "bytes of these", "the start has failed"),
     ),
     "taskq.gateway.messages": (
         ("MAX_DEPTH", "depth of JSON at a gateway", "400"),
         ("MAX_EXCHANGE_BYTES", "body of an exchange", "413"),
         ("MAX_HELLO_BYTES", "body of a hello", "413"),
         ("MAX_BODY_BYTES", "other bodies", "413"),
-        ("LONGEST_WAIT_S", "wait of a long poll", "400"),
-        ("MAX_NAME_CHARS", "name of an agent, host, site, tag, phase or error class", "400"),
-        ("MAX_RELEASE_CHARS", "release of an agent", "400"),
-        ("MAX_SLOTS", "slots of an agent", "400"),
-        ("MAX_OFFERS", "tags that an agent offers", "400"),
-        ("MAX_PHASES", "phases of a report", "400"),
-        ("MAX_PENDING", "claims under way in a heartbeat", "400"),
-        ("MAX_WARNINGS", "warnings in a heartbeat, of which the known ones are kept", "400"),
-        ("MAX_TALLY", "campaigns whose outcomes a heartbeat counts", "400"),
     ),
     "taskq.dispatch.heartbeats": (
-        ("MOST_NAMED", "attempts that a heartbeat names", "400"),
         ("LARGE_NAMED", "attempts that a heartbeat names in a shared statement", "runs apart"),
     ),
     "taskq.dispatch.fair_queue": (
@@ -146,14 +206,40 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MOST_TASKS", "reports, and tasks claimed, that share a statement", "wait for the next"),
         ("MOST_CHARS", "reports that share a statement", "wait for the next"),
     ),
-    "taskq.gateway.service": (
+    "taskq.gateway.exchanges": (
         ("MOST_CLAIMS", "exchanges with claims that wait", "503"),
-        ("MOST_BEATS", "heartbeats that wait", "503"),
         ("MOST_REPORTS", "exchanges with reports that wait", "503"),
         ("MOST_LARGE", "large exchanges that wait", "503"),
-        ("MOST_UPLOADS", "large uploads of agents at a time", "503"),
     ),
-    "taskq.gateway.pace": (("MOST_WAITING", "statements that wait for a connection", "503"),),
+    "taskq.gateway.service": (("MOST_BEATS", "heartbeats that wait", "503"),),
+    "taskq.gateway.http.kept_bytes": (
+        (
+            "MOST_UNTAKEN_BYTES",
+            "answers that clients have not taken",
+            "a connection of the token with most ends",
+        ),
+        (
+            "MOST_UNTAKEN_BYTES_OF_TOKEN",
+            "the same, for one token; without a token, for one address",
+            "blobs wait; no more claims: 503; then a connection ends",
+        ),
+        ("MOST_ARRIVING_BYTES", "large bodies that are arriving", "503 to the token with most"),
+        ("MOST_ARRIVING_BYTES_OF_TOKEN", "the same, for one token", "503"),
+        ("MOST_SPOOLED_BYTES", "uploads that are arriving", "503 to the token with most"),
+        ("MOST_SPOOLED_BYTES_OF_TOKEN", "the same, for one token", "503"),
+        (
+            "PATIENCE_S",
+            "pause of a client whose token wants more of these than it may have",
+            "it goes first",
+        ),
+    ),
+    "taskq.gateway.uploads": (
+        ("MOST_UPLOADS", "uploads that are stored at a time", "more wait"),
+        ("MOST_INPUTS", "inputs of more than 64 MiB that are stored at a time", "more wait"),
+    ),
+    "taskq.gateway.statement_pool": (
+        ("MOST_WAITING", "statements that wait for a connection", "503"),
+    ),
     "taskq.gateway.auth": (
         ("ASKED_AT_ONCE", "requests of a token for blobs and managers' verbs at once", "more wait"),
         ("ASKED_PER_S", "such requests of a token in the long run", "more wait"),
@@ -164,10 +250,10 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("OPENED_AT_ONCE", "sessions that a token opens at a gateway at once", "503"),
         ("OPENED_PER_S", "sessions that a token opens at a gateway in the long run", "503"),
     ),
-    "taskq.gateway.requests": (
+    "taskq.gateway.http.request": (
         ("LARGE_BYTES", "body that is decoded at once", "waits for its turn"),
-        ("MOST_BYTES", "larger bodies that wait", "503"),
     ),
+    "taskq.gateway.large_bodies": (("MOST_BYTES", "larger bodies that wait", "503"),),
     "taskq.gateway.manager_turns": (
         ("MOST_ADMITTED", "managers' requests in a gateway", "503"),
         ("MOST_OF_TOKEN", "managers' requests of one token in a gateway", "503"),
@@ -176,95 +262,69 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MOST_KEPT_BYTES", "answers that managers have not taken yet", "no other begins; 503"),
         ("MOST_KEPT_BYTES_OF_TOKEN", "the same, for one token", "no other begins; 503"),
     ),
-    "taskq.gateway.manager_queries": (
+    "taskq.gateway.end_waits": (
+        ("MOST_WAIT_S", "wait for the end of a task", "it ends"),
+        ("MOST_WAITED_TASKS", "tasks of such a wait", "400"),
+        ("MOST_WAITS", "waits at a gateway", "503"),
+        ("MOST_WAITS_OF_TOKEN", "waits of one token", "503"),
+        ("MOST_ASKED", "tasks of waits that one statement asks about", "they take turns"),
+    ),
+    "taskq.gateway.manager_bodies": (
         ("MAX_BYTES", "body of a manager's statement, before and after gzip", "413"),
         ("MAX_ANSWER_BYTES", "answer to a manager's statement", "413"),
         ("MAX_KEPT_BYTES", "answer to a manager's statement, compressed", "413"),
         ("PAGE_BYTES", "page of tasks or results, without its last row", "the page ends"),
-        ("MOST_UPLOADS", "inputs that are uploaded at a time", "503"),
+    ),
+    "taskq.gateway.manager_queries": (
         ("REFUSED_REST_S", "rest of a token whose large statement is refused", "it ends"),
     ),
     "taskq.db.catalogue": (
         ("MOST", "rows that a manager's statement asks for, unless its file says otherwise", "400"),
         ("MOST_S", "manager's statement, unless its file says less", "504"),
     ),
-    "taskq.gateway.connection": (
-        ("MAX_HEAD_BYTES", "head of a request", "431"),
+    "taskq.gateway.http.framing": (("MAX_HEAD_BYTES", "head of a request", "431"),),
+    "taskq.gateway.http.clients": (
+        ("IDLE_S", "connection without requests", "the connection ends"),
+    ),
+    "taskq.gateway.http.connection": (
         ("ARRIVAL_S", "arrival of the head of a request", "408; the connection ends"),
         ("LEAST_BYTES_PER_S", "slowest arrival of a body", "408; the connection ends"),
         ("MOST_AHEAD", "requests that are sent ahead on a connection", "429; the connection ends"),
         ("TAKING_S", "pause in which nothing of an answer is taken", "the connection ends"),
-        ("IDLE_S", "connection without requests", "the connection ends"),
     ),
-    "taskq.gateway.handshakes": (
+    "taskq.gateway.http.lingering": (
         ("LINGER_BYTES", "what is read after a refusal", "the connection ends"),
         ("LINGER_S", "time of reading after a refusal", "the connection ends"),
+    ),
+    "taskq.gateway.http.handshakes": (
         ("MOST_SHAKING", "TLS handshakes under way", "the oldest ends"),
         ("MOST_OF_ADDRESS", "TLS handshakes under way of one address", "its oldest ends"),
         ("HANDSHAKE_S", "TLS handshake", "the connection ends"),
     ),
     "taskq.gateway.pages_process": (
         ("MOST", "requests to pages at a gateway at a time", "503"),
+        ("MOST_OF_TOKEN", "... with one token", "503"),
         ("MAX_FORM_BYTES", "form of a page", "413"),
+    ),
+    "taskq.gateway.web.app": (
+        ("MOST_VIEWERS", "viewers who follow pages live", "503"),
+        ("MOST_VIEWERS_OF_TOKEN", "... with one token", "503"),
+    ),
+    "taskq.gateway.web.server": (("IDLE_S", "... to `taskq web`", "the connection ends"),),
+    "taskq.gateway.web.access": (
+        ("MOST_SIGNED_IN", "viewers signed in", "the oldest of the token with most signs out"),
     ),
     "taskq.db.tokens": (
         ("MAX_NAME_CHARS", "name of a token", "`UsageError`"),
         ("MAX_SITE_CHARS", "site of a token", "`UsageError`"),
     ),
-    "taskq.upkeep.channels": (("MAX_CHARS", "target of a notification rule", "`UsageError`"),),
+    "taskq.upkeep.targets": (("MAX_CHARS", "target of a notification rule", "`UsageError`"),),
     "taskq.upkeep.sender": (("MOST", "deliveries of a keeper at a time", "more wait"),),
-    "taskq.upkeep.delivery": (("DEADLINE_S", "delivery of a message", "tried again"),),
+    "taskq.upkeep.delivery": (
+        ("DEADLINE_S", "delivery of a message", "tried again"),
+        ("_MAX_OUTPUT_BYTES", "output of a delivery that is shown", "cut"),
+    ),
 }
-#: Of a file, the place of the value, the end that its name would have, and the same two.
-OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
-    (
-        "sql/functions/take.sql",
-        r"(\d+) / greatest\(",
-        "_BYTES",
-        "payloads of a claim",
-        "fewer tasks",
-    ),
-    (
-        "sql/functions/add_argument.sql",
-        r"between 0 and (\d+) then",
-        "_BYTES",
-        "argument of a function as a blob",
-        "`InvalidTask`; TQ400",
-    ),
-    ("sql/functions/add_input.sql", r" >= (\d+) then", "", "inputs of a campaign", "TQ400"),
-    ("sql/functions/filter_path.sql", r"filter\) > (\d+)", "_BYTES", "compiled filter", "TQ400"),
-    ("sql/functions/set_quota.sql", r"v_most .* := (\d+)", "", "quotas", "TQ409"),
-    ("sql/functions/set_quota.sql", r"1 to (\d+) char", "_CHARS", "name of an owner", "TQ400"),
-    (
-        "sql/functions/create_notify_rule.sql",
-        r"v_most .* := (\d+)",
-        "",
-        "notification rules",
-        "TQ409",
-    ),
-    (
-        "sql/functions/note_events.sql",
-        r"v_waiting .* := (\d+)",
-        "",
-        "events of a rule that wait",
-        "later",
-    ),
-    (
-        "sql/functions/take_messages.sql",
-        r" limit (\d{2,})",
-        "",
-        "events of a message",
-        "the next one",
-    ),
-    ("sql/functions/end_message.sql", r"v_tries .* := (\d+)", "", "tries of a message", "given up"),
-    (
-        "taskq/front/scripts/pop.lua",
-        r"MAX_ENTRY.* = (\d+),",
-        "_BYTES",
-        "entry in Redis",
-        "not taken",
-    ),
-)
 
 
 def value(module: str, name: str) -> object:

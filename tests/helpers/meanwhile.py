@@ -21,7 +21,7 @@ def meanwhile(*works: Callable[[Event], object]) -> Iterator[list[Thread]]:
     def run(work: Callable[[Event], object]) -> None:
         try:
             work(over)
-        except BaseException as error:  # noqa: BLE001  # told below
+        except BaseException as error:  # noqa: BLE001  # raised below
             troubles.append(error)
 
     threads = [Thread(target=run, args=[work]) for work in works]

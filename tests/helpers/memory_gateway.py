@@ -16,15 +16,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 from taskq_agent.errors import SessionLost
-from taskq_agent.http.answers import decoded
 from taskq_agent.protocol import (
+    ANSWER_HEADER,
     NO_ORDERS,
+    PROTOCOL,
     Answer,
     Heartbeat,
     Hello,
     Request,
-    dumps,
 )
+from taskq_agent.wire import decoded, dumps
 from tests.helpers.memory_queue import MemoryQueue
 
 TOKEN = "tqe_of-the-site"  # noqa: S105 - for tests
@@ -35,7 +36,8 @@ _POLL_S = 0.01
 class Reply(NamedTuple):
     """Reply that is sent instead. hang_up: close at once; without a status, send nothing.
 
-    afterwards: returns unsolicited bytes, which are sent after the reply.
+    afterwards: returns unsolicited bytes, which are sent after the reply. own: a gateway sends it,
+    not something on the way.
     """
 
     status: int = 0
@@ -43,6 +45,7 @@ class Reply(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     hang_up: bool = False
     afterwards: Callable[[], bytes] = bytes
+    own: bool = True
 
 
 class SeenRequest(NamedTuple):
@@ -215,6 +218,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response_only(reply.status)
             for name, value in reply.headers:
                 self.send_header(name, value)
+            if reply.own:
+                self.send_header(ANSWER_HEADER, str(PROTOCOL))
             if not any(name == "Content-Length" for name, _ in reply.headers):
                 self.send_header("Content-Length", str(len(reply.body)))
             self.end_headers()

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from taskq_agent.errors import SessionLost, TransportFailed
+from taskq_agent.held_claims import LeftOfClaim
 from taskq_agent.protocol import (
     ACCEPTED,
     DUPLICATE,
     RELEASED,
+    SILENT_END,
     SUPERSEDED,
     UNKNOWN,
     Ack,
@@ -24,6 +26,7 @@ from taskq_agent.protocol import (
     Hello,
     Report,
     Request,
+    SessionEnd,
     Task,
     Unservable,
     Welcome,
@@ -99,9 +102,9 @@ class MemoryQueue:
         """Keep the session alive."""
         return self._amid_trouble("beat", lambda: self._beat(beat))
 
-    def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
+    def close(self, session: int, end: SessionEnd = SILENT_END) -> None:
         """End the session."""
-        self.farewells.append((session, reason, exit_code))
+        self.farewells.append((session, end.reason, end.exit_code))
         self._amid_trouble("close", lambda: self._end(session))
 
     def _amid_trouble(self, call: str, act: Callable[[], T]) -> T:
@@ -235,6 +238,7 @@ class MemoryQueue:
                 held = Held(1, entry.task, lease)
                 mine = entry.session == beat.session and lease <= beat.drawn
                 mine = mine and beat.timeline in (0, self.timeline)
+                mine = mine and lease not in (claim.lease for claim in beat.claims)
                 if mine and lease not in beat.pending and held not in named:
                     self.given_away.append(held)
                     self._free(entry)
@@ -243,7 +247,12 @@ class MemoryQueue:
             for held in beat.held
             if (entry := self.tasks[held.task]).lease != held.lease or entry.session != beat.session
         ]
-        return HeartbeatAnswer(tuple(stop), timeline=self.timeline)
+        left = []
+        for claim in beat.claims:
+            kept = [one.task for one in self._working.get(claim.lease, ())]
+            if len(kept) < claim.tasks:
+                left.append(LeftOfClaim(claim.campaign, claim.lease, tuple(kept)))
+        return HeartbeatAnswer(tuple(stop), timeline=self.timeline, left=tuple(left))
 
     def _end(self, session: int) -> None:
         self.opened.discard(session)

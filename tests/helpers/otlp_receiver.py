@@ -27,6 +27,11 @@ END_S = 30.0
 SLOW_S = 3_600.0
 #: Seconds between the parts of an answer without an end.
 PART_S = 0.02
+#: Answers of something before the receiver.
+PAGES = {
+    "/page-200": (200, b"<html>Sign in to the guest network</html>"),
+    "/page-413": (413, b"<html><h1>413 Request Entity Too Large</h1></html>"),
+}
 #: Bytes that the small one takes.
 SMALL = 2_000
 
@@ -54,6 +59,8 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(400, f"authorization: {self.headers['authorization']}".encode())
         elif self.path == "/small" and len(body) > SMALL:
             self._answer(413, b"too much")
+        elif self.path in PAGES and not _lets_through().exists():
+            self._answer(*PAGES[self.path], "text/html")
         elif self.path == "/cut":
             self.close_connection = True
         else:
@@ -66,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
             for resource in request.resource_spans:
                 for scope in resource.scope_spans:
                     for span in scope.spans:
-                        told = {
+                        received = {
                             "request": Handler.asked,
                             "authorization": self.headers["authorization"],
                             "trace": span.trace_id.hex(),
@@ -82,21 +89,27 @@ class Handler(BaseHTTPRequestHandler):
                                 for one in span.attributes
                             },
                         }
-                        file.write(json.dumps(told) + "\n")
+                        file.write(json.dumps(received) + "\n")
         answer = ExportTraceServiceResponse()
         if self.path == "/partial":
             answer.partial_success.rejected_spans = 7
             answer.partial_success.error_message = "too old"
         self._answer(200, answer.SerializeToString())
 
-    def _answer(self, status: int, body: bytes) -> None:
+    def _answer(self, status: int, body: bytes, kind: str = "application/x-protobuf") -> None:
         self.send_response(status)
+        self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+
+def _lets_through() -> Path:
+    """Return the file that ends the pages of a proxy, once it is there."""
+    return Path(f"{sys.argv[1]}.open")
 
 
 @dataclass(frozen=True, slots=True)

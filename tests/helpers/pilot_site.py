@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from taskq import Client
-from taskq.model.views import PilotJob
+from taskq.model.pilot_views import PilotJob
 from taskq.pilots.drivers import DRIVERS_BY_NAME
 from taskq.pilots.loop import PilotLoop
 from tests.helpers.audit import assert_audit_is_clean
@@ -78,7 +78,7 @@ class PilotSite:
         """Return how many tasks are done."""
         return self.queue.campaign("/c").status().done
 
-    def told(self) -> str:
+    def state(self) -> str:
         """Return what an operator would look at when it goes wrong."""
         views = [self.taskq.out("pilots", "explain", "hpc"), self.taskq("pilots", "log", "hpc")]
         outputs = [file.read_text()[-500:] for file in self.folder.glob("jobs/**/*.out")]
@@ -86,7 +86,7 @@ class PilotSite:
 
     def wait(self, condition: Any, timeout_s: float = 120.0) -> None:
         """Wait until a condition holds."""
-        wait_until(condition, timeout_s=timeout_s, on_timeout=self.told)
+        wait_until(condition, timeout_s=timeout_s, on_timeout=self.state)
 
     def run_to_the_end(self, count: int) -> None:
         """Let a loop act until all tasks are done and all jobs have ended."""

@@ -30,7 +30,7 @@ _MISCOUNTED = """
            select count(*) filter (where outcome = 'failed') as true_failures,
                   count(*) filter (where outcome = 'lost'
                                       or outcome in ('done', 'withdrawn')
-                                     and error_class <> 'hedged') as true_losses
+                                     and error_class not in ('hedged', 'not-begun')) as true_losses
              from taskq.attempt where campaign_id = n.campaign_id) a
      where (n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures, n.losses)
         <> (t.true_waiting, t.true_delayed, t.true_working, t.true_done, t.true_failed,
@@ -104,7 +104,7 @@ def is_lost(postgres: Postgres, session: int) -> bool:
 def promote(postgres: Postgres) -> int:
     """Make all delayed tasks due, and promote them; return how many."""
     postgres.execute("update taskq.task set due_at = clock_timestamp() where status = 'delayed'")
-    return int(value(postgres, "select taskq.promote()"))
+    return int(value(postgres, "select taskq.promote_delayed()"))
 
 
 def value(postgres: Postgres, query: str, *values: object) -> Any:

@@ -10,5 +10,5 @@ from taskq import embedded
 
 def psql_program() -> Path:
     """Return its path: next to the server's programs, else that of the system."""
-    beside = embedded.locate().bin_dir / "psql"
-    return beside if beside.exists() else Path(shutil.which("psql") or "psql")
+    bundled = embedded.locate().bin_dir / "psql"
+    return bundled if bundled.exists() else Path(shutil.which("psql") or "psql")

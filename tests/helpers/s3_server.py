@@ -51,7 +51,7 @@ class Application:
         status, _, pattern = fault.partition(" ")
         key = re.search("Credential=([^/]+)", environ.get("HTTP_AUTHORIZATION", ""))
         if fault and re.fullmatch(pattern, f"{method} {path}?{query} {key[1] if key else ''}"):
-            start_response(f"{status} As told", [("Content-Length", "0")])
+            start_response(f"{status} As Ordered", [("Content-Length", "0")])
             return []
         if method == "PUT" and not query:
             file = self._kept / quote(path, safe="")

@@ -10,7 +10,8 @@ from typing import Any
 
 from taskq.db.connections import Database
 from taskq.model.errors import SessionEnded
-from taskq_agent.protocol import DONE, FAILED, RELEASED, LeaseIds
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import DONE, FAILED, RELEASED
 from taskq_agent.resources import with_protocol
 
 
@@ -24,6 +25,11 @@ class Claimed:
     attempt: int
     key: str
     payload: dict[str, Any]
+
+    @property
+    def fence(self) -> dict[str, Any]:
+        """The attempt, as heartbeats name it."""
+        return {"campaign": self.campaign, "task": self.task, "lease": self.lease}
 
 
 class ScriptedAgent:
@@ -45,6 +51,7 @@ class ScriptedAgent:
         self.path = path
         self.key = str(uuid.uuid4())
         self.drawn: str | None = None
+        self.kept: dict[str, list[int]] = {}
         self._lease_ids = LeaseIds()
         self.database = database
         self._line = database.dedicated_connection()
@@ -145,14 +152,19 @@ class ScriptedAgent:
         drawn: str | None = None,
         timeline: int = 0,
         warnings: Sequence[str] = (),
+        claims: Sequence[dict[str, Any]] = (),
     ) -> set[int]:
-        """Send a heartbeat that knows all leases drawn; return the tasks to stop."""
+        """Send a heartbeat that knows all leases drawn; return the tasks to stop.
+
+        claims: as agents name them. `kept` has what the answer says of them: tasks by lease.
+        """
         beat = {
             "session": self.session,
-            "held": None if held is None else [(one.campaign, one.task, one.lease) for one in held],
+            "held": None if held is None else [one.fence for one in held],
             "pending": list(pending),
             "drawn": drawn or self.drawn,
             "timeline": timeline,
+            "claims": [*claims],
         }
         if warnings:
             beat["trouble"] = {
@@ -165,11 +177,13 @@ class ScriptedAgent:
             rows = statements.rows("beat", beats=json.dumps([beat]))
         if any(row["ended"] for row in rows):
             raise SessionEnded("the session has ended")
+        self.kept = {lease: tasks for row in rows for _, lease, tasks in row["kept"] or ()}
         return {task for row in rows for _, task, _ in row["stop"] or ()}
 
-    def leave(self) -> int:
+    def leave(self, attempts: int | None = None) -> int:
         """End the session; return how many attempts were handed back."""
-        return int(self._value("end_session", session=self.session, why=None, exit_code=None))
+        end = {"why": None, "exit_code": None, "attempts": attempts}
+        return int(self._value("end_session", session=self.session, **end))
 
     def _row(self, name: str, /, **values: object) -> dict[str, Any]:
         with self._line.connected() as statements:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Event
@@ -34,6 +34,7 @@ class SlotHarness:
         blobs: TaskBlobs | None = None,
         slot: int = 0,
         slots: int = 1,
+        patience_s: float = 4.0,
         node: Resources | None = None,
     ) -> None:
         self.scratch = folder / "scratch"
@@ -48,7 +49,7 @@ class SlotHarness:
                 grace_s=grace_s,
                 keep_scratch=keep_scratch,
                 cache_dir=folder / "cache",
-                patience_s=4.0,
+                patience_s=patience_s,
                 slots=slots,
                 node=node or Resources(),
             ),
@@ -56,6 +57,8 @@ class SlotHarness:
             None if node is None or node.memory is None else MemoryRoom(node.memory),
         )
         self._revision = 0
+        #: What batches have said of tasks that have begun, each time; None: a start anew.
+        self.begun: list[list[int] | None] = []
         self._last: tuple[Any, ...] = ()
 
     def run(
@@ -88,6 +91,53 @@ class SlotHarness:
             Task(1, self._revision, 7, key, attempt, "lease", payload or {}),
             CampaignTerms(1, self._revision, "/tests", *campaign, **kept),
         )
+
+    def run_batch(
+        self,
+        handler: Mapping[str, Any],
+        payloads: Sequence[Mapping[str, Any]],
+        *,
+        limit_s: float | None = None,
+        output_bytes: int | None = None,
+        inputs: Mapping[str, Input] | None = None,
+    ) -> tuple[list[Ended], str | None]:
+        """Run tasks together; return the end of each, in order, and `too_large_as`."""
+        if (handler, limit_s) != self._last:
+            self._last = (handler, limit_s)
+            self._revision += 1
+        tasks = [
+            Task(1, self._revision, number, f"k{number}", 1, f"lease{number}", payload)
+            for number, payload in enumerate(payloads, 1)
+        ]
+        terms = CampaignTerms(
+            1,
+            self._revision,
+            "/tests",
+            handler,
+            {},
+            limit_s,
+            inputs=inputs or {},
+            output_bytes=output_bytes,
+        )
+        ended: dict[int, Ended] = {}
+        last: list[str | None] = []
+
+        def tell(
+            ends: Sequence[tuple[Task, Ended]],
+            *,
+            over: bool = False,
+            too_large_as: str | None = None,
+            begun: Sequence[Task] | None = (),
+        ) -> None:
+            assert not last
+            self.begun += [None if begun is None else [task.task for task in begun]]
+            for task, end in ends:
+                assert task.task not in ended
+                ended[task.task] = end
+            last.extend([too_large_as] * over)
+
+        self.runner.run_batch(tasks, terms, tell)
+        return [ended[task.task] for task in tasks], last[0]
 
     def run_into_limit(
         self, handler: Mapping[str, Any], payload: Mapping[str, Any], ready: Path
@@ -159,8 +209,12 @@ def python(target: str, prepare: str | None = None) -> dict[str, Any]:
     return handler if prepare is None else {**handler, "prepare": f"jobs:{prepare}"}
 
 
+def process(program: Path) -> dict[str, Any]:
+    return {"kind": "process", "argv": [sys.executable, str(program)]}
+
+
 def talker() -> dict[str, Any]:
-    return {"kind": "process", "argv": [sys.executable, str(PAYLOADS / "talker.py")]}
+    return process(PAYLOADS / "talker.py")
 
 
 def wait_for_exit(pid: int) -> None:

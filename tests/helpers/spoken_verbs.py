@@ -13,7 +13,7 @@ from tests.helpers.campaigns import TRUE
 from tests.helpers.postgres import Postgres, promote, silence, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
-#: The position behind the last claim, see sql/functions/pick.sql, may be used for seconds.
+#: The position behind the last claim, see hint.sql, may be used for seconds.
 _PROLONGED = """
     select set_config(
                p.name,
@@ -141,20 +141,20 @@ class Load:
         agent.done(held[0])
         said = {
             "session": agent.session,
-            "held": [(one.campaign, one.task, one.lease) for one in held[:2]],
+            "held": [one.fence for one in held[:2]],
             "pending": [],
             "drawn": agent.drawn,
         }
-        (told,) = self._say("beat", beats=json.dumps([said]))
-        assert [task for _, task, _ in told["stop"]] == [held[0].task]
+        (answer,) = self._say("beat", beats=json.dumps([said]))
+        assert [task for _, task, _ in answer["stop"]] == [held[0].task]
 
     def salvage(self) -> None:
         """Name an attempt that was lost in a beat, and report its success while another works."""
-        self._change(late_results="salvage", max_lost_nodes=1_000)
+        self._change(late_results="salvage", max_lost_hosts=1_000)
         late, heir = self._lost(), self._hire()
         assert heir.claim(1)[0].task == late.task
         beat = {"session": heir.session, "pending": [], "drawn": None}
-        held = [(late.campaign, late.task, late.lease)]
+        held = [late.fence]
         assert self._say("beat", beats=json.dumps([beat | {"held": held}])) == []
         reports = [report_of(one, "done") for one in (late, next(self._tasks))]
         self._exchange(heir, reports, "accepted")
@@ -221,7 +221,7 @@ class Load:
 
     def poison(self) -> None:
         """Lose the agent of a task that is poison then, and give it another chance."""
-        self._change(max_lost_nodes=1)
+        self._change(max_lost_hosts=1)
         late = self._lost()
         only = {"campaign": self._campaign, "tasks": [late.task], "after": 0, "limit": 10}
         (answer,) = self._say("retry", **only, status="failed", error_class="poison", dry_run=False)
@@ -267,9 +267,9 @@ class Load:
         """End a session that has three tasks."""
         agent = self._hire()
         agent.claim(3)
-        assert self._say("end_session", session=agent.session, why="done", exit_code=0) == [
-            {"end_session": 3}
-        ]
+        assert self._say(
+            "end_session", session=agent.session, why="done", exit_code=0, attempts=3
+        ) == [{"end_session": 3}]
 
     def cancel(self) -> None:
         """Cancel a single task, and give it another chance."""

@@ -1,22 +1,21 @@
-"""Generator of the parts of docs/sql.md that say what each statement is for.
+"""The page of the site about the queue in SQL: docs/sql.md with the text of each function.
 
-`python -m tests.helpers.sql_page` updates them from the headers of the files in sql/functions and
-sql/queries; the part above its mark is written by hand.
+`python -m tests.helpers.sql_page` prints it. The texts are the headers of the files in
+sql/functions and sql/queries.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 
 from taskq.db.catalogue import ROLES, Statement, all_statements
+from taskq.db.sql_files import files_of
 from tests.helpers.paths import ROOT
 
 PAGE = ROOT / "docs/sql.md"
-MARK = "<!-- What follows is written by `make schema`. -->\n"
-OFFERED = """## From outside
-
-What a [gateway](gateway.md#managers-from-outside) runs for managers. Token: the least kind for it.
-Once: clients do not repeat it after its answer was lost.
+MARK = re.compile(r"<!-- (offered|functions): .* -->\n")
+OFFERED = """Token: the least kind for it. Once: clients do not repeat it after its answer was lost.
 
 | Statement | Token | Parameters |
 |---|---|---|
@@ -41,13 +40,13 @@ def offered() -> str:
 
 
 def page() -> str:
-    """Return the page as it should be."""
-    before = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
-    return f"{before}{MARK}\n{functions()}\n{offered()}"
+    """Return the page of the site."""
+    parts = {"offered": offered, "functions": functions}
+    return MARK.sub(lambda mark: parts[mark[1]](), PAGE.read_text(encoding="utf-8"))
 
 
 def _section(one: Statement) -> str:
-    source = (ROOT / f"sql/functions/{one.name}.sql").read_text(encoding="utf-8")
+    source = files_of("functions")[one.name].read_text(encoding="utf-8")
     head = re.match(r"(?:--.*\n)+", source)
     form = r"create or replace function taskq\.\w+\((.*?)\)\n(.*?)language"
     found = re.search(form, source, re.DOTALL)
@@ -68,4 +67,4 @@ def _section(one: Statement) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    sys.stdout.write(page())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from taskq_agent.handlers.base import Ended
+from taskq_agent.handlers.base import Ended, TransferFailure
 from taskq_agent.loop import Agent, AgentSummary
 from taskq_agent.protocol import (
     DONE,
@@ -64,7 +64,7 @@ class FunctionRunner:
     def update(self, followed: Container[Held]) -> None:
         """Tell nothing."""
 
-    transfer_fails_since: float | None = None
+    transfer_failure: TransferFailure | None = None
 
     def close(self) -> None:
         """Record that it was closed."""

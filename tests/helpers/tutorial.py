@@ -45,13 +45,20 @@ class Command(NamedTuple):
     output: str
 
 
-def steps(page: Path) -> Iterator[File | Command]:
-    """Yield what the page has its reader do."""
-    for language, title, text in _BLOCK.findall(page.read_text(encoding="utf-8")):
-        if title:
-            yield File(title, text)
+def section_of(page: Path, heading: str) -> str:
+    """Return the text of a page below a heading of the second level, up to the next one."""
+    _, found, rest = page.read_text(encoding="utf-8").partition(f"\n## {heading}\n")
+    assert found, f"{page.name} has no heading {heading}"
+    return rest.partition("\n## ")[0]
+
+
+def steps(text: str) -> Iterator[File | Command]:
+    """Yield what a page has its reader do."""
+    for language, title, content in _BLOCK.findall(text):
+        if title and language != "sh":
+            yield File(title, content)
         elif language == "console":
-            _, *parts = _COMMAND.split(text)
+            _, *parts = _COMMAND.split(content)
             for line, output in zip(parts[::2], parts[1::2], strict=True):
                 yield Command(line, output)
 
@@ -101,8 +108,10 @@ class Shell:
             printed.append(line)
         raise AssertionError(f"the shell ended with `{command}`: {''.join(printed)}")
 
-    def follow(self, page: Path, names: Mapping[str, str] = NOTHING) -> int:
-        """Do all that a page says; return how many commands it has.
+    def follow(
+        self, page: Path, names: Mapping[str, str] = NOTHING, *, heading: str | None = None
+    ) -> int:
+        """Do all that a page says, or its part below a heading; return how many commands that has.
 
         names: what stands for names of hosts on the page. Raise AssertionError for a command that
         prints other than the page says.
@@ -114,7 +123,8 @@ class Shell:
             return text
 
         commands = 0
-        for step in steps(page):
+        text = page.read_text(encoding="utf-8") if heading is None else section_of(page, heading)
+        for step in steps(text):
             if isinstance(step, File):
                 (self.folder / step.name).write_text(here(step.text), encoding="utf-8")
                 continue

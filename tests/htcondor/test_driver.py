@@ -24,7 +24,7 @@ def _scene(htcondor: HTCondorPool, folder: Path) -> BatchScene:
         end,
         environment=htcondor.environment,
         stuck={"options": ['requirements = (OpSys == "macOS")']},
-        told=False,  # what is removed brings no output back
+        keeps_output=False,  # what is removed brings no output back
     )
 
 
@@ -67,8 +67,10 @@ def test_a_job_that_is_held_has_died(htcondor: HTCondorPool, tmp_path: Path) -> 
     assert driver.jobs([name])[name].reason is None
 
 
-def test_what_htcondor_refuses_is_said_in_its_words(htcondor: HTCondorPool, tmp_path: Path) -> None:
-    """The job is not there."""
+def test_refusal_of_htcondor_is_reported_in_its_words(
+    htcondor: HTCondorPool, tmp_path: Path
+) -> None:
+    """No job was made."""
     scene = _scene(htcondor, tmp_path)
     driver = scene.driver(options=["requirements = (("])
     with pytest.raises(BatchSystemError, match=r"condor_submit failed .*[Rr]equirements"):

@@ -29,6 +29,6 @@ def test_pilots_bring_a_campaign_to_its_end(site: PilotSite, htcondor: HTCondorP
     assert (jobs[1].why or "").startswith("REMOVED: via condor_rm")
 
 
-def test_job_that_dies_before_its_agent_is_heard_is_shown_with_its_output(site: PilotSite) -> None:
-    """Here the interpreter is not there."""
+def test_job_that_dies_before_its_agent_starts_is_shown_with_its_output(site: PilotSite) -> None:
+    """Here the interpreter is missing."""
     assert site.run_one_that_dies().why == "COMPLETED"

@@ -85,7 +85,7 @@ def test_room_made_by_a_report_is_not_given_away_before_that_commits(
 
 @pytest.mark.parametrize("want", [1, 2, 7])
 @pytest.mark.parametrize("statistics", ["absent", "empty", "true"])
-def test_claim_takes_as_many_as_it_wants_beside_others(
+def test_claim_takes_as_many_as_it_wants_while_others_claim(
     want: int,
     statistics: str,
     campaign: Campaign,

@@ -31,7 +31,7 @@ def test_shorter_delay_begins_after_the_failure(
         postgres.execute(
             "update taskq.task set due_at = clock_timestamp() where task_id = %s", [second.task]
         )
-        assert value(postgres, "select taskq.promote()") == 1
+        assert value(postgres, "select taskq.promote_delayed()") == 1
         agent.forget_position()
         (again,) = agent.claim()
         assert again.task == second.task
@@ -54,7 +54,7 @@ def test_shorter_delay_begins_after_the_failure(
     "ending",
     [
         "select taskq.end_session(%(session)s)",
-        "select taskq.end_sessions(array[%(session)s], '{x}', '{0}')",
+        "select taskq.end_sessions(array[%(session)s], '{x}', '{0}', '{0}')",
     ],
 )
 def test_session_ends_when_it_is_ended(

@@ -110,7 +110,7 @@ def test_late_report_does_not_touch_the_next_attempt(
     assert outcomes(campaign, "a") == ["lost", "done"]
 
 
-def test_beat_under_way_keeps_its_session(
+def test_heartbeat_under_way_keeps_its_session(
     silent: ScriptedAgent, held: list[Claimed], postgres: Postgres, dsn: str
 ) -> None:
     """The keeper does not wait for it, nor end the session from what it read before."""
@@ -121,7 +121,7 @@ def test_beat_under_way_keeps_its_session(
     assert silent.done(held[0]) == "accepted"
 
 
-def test_beat_that_meets_the_end_of_its_session_hears_of_it(
+def test_heartbeat_during_the_end_of_its_session_learns_of_the_end(
     silent: ScriptedAgent, dsn: str
 ) -> None:
     """It does not revive what the keeper has given away."""

@@ -50,10 +50,10 @@ def attempts(campaign: Campaign, key: str = "a") -> list[tuple[str, str | None]]
     return [(one.outcome, one.error_class) for one in campaign.attempts(key)]
 
 
-def test_what_a_hedge_must_not_touch_it_leaves(
+def test_tasks_with_one_failure_left_or_already_hedged_are_not_hedged(
     agent: ScriptedAgent, held: list[Claimed], postgres: Postgres
 ) -> None:
-    """A task that one failure more ends, and one that has been hedged, anyone who found it slow."""
+    """A task that one more failure ends, and one that another statement has hedged."""
     postgres.execute("update taskq.task set failures = 2")
     assert not hedging(held[0])(postgres)
     postgres.execute("update taskq.task set failures = 0")
@@ -157,8 +157,8 @@ def test_two_attempts_that_succeed_in_one_statement(
     """What comes in time is taken in first."""
     assert hedging(held[0])(postgres) is True
     (again,) = hire(host="other").claim()
-    told = telling(again.campaign, [report_of(held[0], "done"), report_of(again, "done")])
-    assert told(postgres) == ["superseded", "accepted"]
+    verdicts = telling(again.campaign, [report_of(held[0], "done"), report_of(again, "done")])
+    assert verdicts(postgres) == ["superseded", "accepted"]
     assert attempts(campaign) == [HEDGED, ("done", None)]
 
 

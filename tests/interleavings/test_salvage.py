@@ -30,7 +30,7 @@ from tests.interleavings.meeting import (
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that salvages late results, given up after two losses."""
-    policy = RetryPolicy(max_attempts=1, max_losses=2, max_lost_nodes=100)
+    policy = RetryPolicy(max_attempts=1, max_losses=2, max_lost_hosts=100)
     return queue.create_campaign(CampaignSpec("/c", retry=policy, late_results="salvage"))
 
 
@@ -168,7 +168,7 @@ def test_cancellation_that_meets_a_late_result_takes_the_others(
     assert statuses(postgres) == {"a": "done", "b": "cancelled"}
 
 
-def test_late_result_meets_a_beat_of_the_new_attempt(
+def test_late_result_meets_a_heartbeat_of_the_new_attempt(
     lost: list[Claimed], hire: Hire, dsn: str
 ) -> None:
     """The beat waits for nothing, and the next one tells."""

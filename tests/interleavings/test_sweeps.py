@@ -74,7 +74,7 @@ def test_locked_task_does_not_keep_others_from_being_promoted(
         "update taskq.task set due_at = now() - make_interval(mins => 99 - task_id::int)"
         " where status = 'delayed'"
     )
-    met = meet(dsn, locking(tasks[0].task), calling("select taskq.promote()"))
+    met = meet(dsn, locking(tasks[0].task), calling("select taskq.promote_delayed()"))
     assert (met.waited, met.second) == (False, 3)
     assert promote(postgres) == 1
 
@@ -98,7 +98,7 @@ def test_round_of_upkeep_passes_over_what_is_locked(
     assert calling(KEEP)(postgres) == (1, 1)
 
 
-def test_locked_task_does_not_keep_a_beat_from_handing_on_others(
+def test_locked_task_does_not_keep_a_heartbeat_from_handing_on_others(
     crew: list[ScriptedAgent], postgres: Postgres, dsn: str
 ) -> None:
     """Of its own session or of others in the same statement; the next beat finds it."""
@@ -173,7 +173,7 @@ def test_attempt_that_is_recorded_already_stops_no_sweep(
 
 
 @pytest.mark.thorough
-def test_what_commits_only_after_the_pools_deadline_is_found_by_the_next_sweep(
+def test_lease_that_commits_after_its_deadline_is_found_by_the_next_sweep(
     queue: Client, database: Database, postgres: Postgres, dsn: str
 ) -> None:
     """A commit may wait for a standby for that long, and younger leases be swept meanwhile."""

@@ -234,7 +234,7 @@ def test_withdrawal_happens_after_the_end_of_what_it_takes(
 
 
 @pytest.mark.parametrize("undo", [False, True])
-def test_reader_with_a_cursor_that_meets_a_withdrawal_learns_of_it_once(
+def test_reader_with_a_cursor_sees_a_concurrent_withdrawal_once(
     undo: bool, done: list[Claimed], campaign: Campaign, hire: Hire, dsn: str
 ) -> None:
     """With its next look, and then it gets the next result."""
@@ -264,7 +264,7 @@ def test_result_that_follows_a_withdrawal_during_a_look_is_given_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its reader never had the withdrawn result, and does not learn of it."""
-    monkeypatch.setattr("taskq.results.cursor.PAGE", 1)
+    monkeypatch.setattr("taskq.results.following.PAGE", 1)
     cursor, other = Cursor(), hire(host="other")
     looking = campaign.results(since=cursor)
     assert next(looking).key == "a"

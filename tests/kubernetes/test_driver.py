@@ -26,7 +26,7 @@ def _scene(cluster: Cluster, folder: Path) -> BatchScene:
         end,
         table=cluster.table,
         stuck={"pod": json.dumps(nowhere)},
-        told=False,  # logs go with the job
+        keeps_output=False,  # logs go with the job
     )
 
 
@@ -39,7 +39,9 @@ class TestKubernetes(DriverContract):
         return _scene(cluster, tmp_path)
 
 
-def test_a_job_is_submitted_once_whoever_asks(cluster: Cluster, tmp_path: Path) -> None:
+def test_kubernetes_job_is_submitted_once_if_two_ask_at_once(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     """Its name is that of the Job."""
     scene = _scene(cluster, tmp_path)
     driver = scene.driver()
@@ -50,7 +52,9 @@ def test_a_job_is_submitted_once_whoever_asks(cluster: Cluster, tmp_path: Path) 
     scene.end(name, running)
 
 
-def test_what_keeps_a_job_waiting_is_said(cluster: Cluster, tmp_path: Path) -> None:
+def test_reason_why_a_job_waits_is_given_in_the_words_of_the_cluster(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     """In the words of the cluster."""
     scene = _scene(cluster, tmp_path)
     driver = scene.driver(**scene.stuck)
@@ -79,8 +83,8 @@ def test_a_pod_that_has_had_its_time_is_ended(cluster: Cluster, tmp_path: Path) 
     assert ended.reason == "time"
 
 
-def test_what_the_cluster_refuses_is_said_in_its_words(cluster: Cluster, tmp_path: Path) -> None:
-    """The job is not there."""
+def test_refusal_of_the_cluster_is_reported_in_its_words(cluster: Cluster, tmp_path: Path) -> None:
+    """No job was made."""
     scene = _scene(cluster, tmp_path)
     driver = scene.driver(pod='{"tolerations": "none"}')
     with pytest.raises(BatchSystemError, match="tolerations"):

@@ -13,7 +13,7 @@ _EXPLAIN: Final = ("tests/integration/explaining/test_campaigns.py",)
 FLEET: Final = (
     Mutant(
         "ban-is-not-seen-at-the-door",
-        "sql/functions/admit.sql",
+        "sql/functions/sessions/admit_agent.sql",
         "     where v_banned is null\n",
         "",
         "An agent that starts on a banned host claims tasks.",
@@ -21,7 +21,7 @@ FLEET: Final = (
     ),
     Mutant(
         "ban-never-ends",
-        "sql/functions/banned.sql",
+        "sql/functions/sessions/banned.sql",
         "       and b.name = p_host\n       and (b.until > clock_timestamp()) is not false;\n",
         "       and b.name = p_host;\n",
         "A host stays banned when its time is over.",
@@ -29,7 +29,7 @@ FLEET: Final = (
     ),
     Mutant(
         "ban-of-a-host-is-one-of-its-site",
-        "sql/functions/ban.sql",
+        "sql/functions/sessions/ban.sql",
         "p_sites => case p_kind when 'site' then array[p_name] end",
         "p_sites => array[p_name]",
         "Agents of a banned host stay, unless their site has the same name.",
@@ -37,7 +37,7 @@ FLEET: Final = (
     ),
     Mutant(
         "ban-of-a-site-is-looked-for-under-its-host",
-        "sql/functions/banned.sql",
+        "sql/functions/sessions/banned.sql",
         "           and b.name = p_site\n",
         "           and b.name = p_host\n",
         "Agents are let in at a site that is banned.",
@@ -45,7 +45,7 @@ FLEET: Final = (
     ),
     Mutant(
         "session-opened-meanwhile-escapes-a-ban",
-        "sql/functions/keep.sql",
+        "sql/functions/upkeep/keep.sql",
         "    perform taskq.drain_banned(least(v_until, clock_timestamp()) - interval '10 min');\n",
         "",
         "An agent that came while its host was banned works on there.",
@@ -53,7 +53,7 @@ FLEET: Final = (
     ),
     Mutant(
         "ban-made-without-a-keeper-is-forgotten",
-        "sql/functions/keep.sql",
+        "sql/functions/upkeep/keep.sql",
         "drain_banned(least(v_until, clock_timestamp()) - interval '10 min')",
         "drain_banned()",
         "An agent works on where it is banned, since a keeper came half an hour later.",
@@ -64,20 +64,20 @@ FLEET: Final = (
         "taskq/diagnosis/judging.py",
         "for campaign, (part, whole) in found.items() if name not in self.failing else ():",
         "for campaign, (part, whole) in found.items():",
-        "Beside a black hole all other hosts look well.",
+        "Compared with a black hole all other hosts look well.",
         _EVIDENCE,
     ),
     Mutant(
         "small-campaign-halves-the-sample",
-        "sql/functions/attempt_sample.sql",
+        "sql/functions/diagnosis/attempt_sample.sql",
         "        v_left := v_left - v_read;\n",
         "        v_left := v_left - v_each;\n",
-        "Beside a campaign with one attempt, half of the attempts of another one are not seen.",
+        "Next to a campaign with one attempt, half of the attempts of another one are not seen.",
         ("tests/integration/hosts/test_fleet.py",),
     ),
     Mutant(
         "evidence-from-before-a-repair",
-        "sql/functions/attempt_sample.sql",
+        "sql/functions/diagnosis/attempt_sample.sql",
         "                   (a.claimed_at < greatest(v_since, b.until)) is true,\n",
         "                   (a.claimed_at < b.until) is true,\n",
         "A host that was mended stays accused, and its ban is proposed.",
@@ -85,7 +85,7 @@ FLEET: Final = (
     ),
     Mutant(
         "evidence-from-before-a-ban-was-lifted",
-        "sql/functions/unban.sql",
+        "sql/functions/sessions/unban.sql",
         """    update taskq.ban b
        set until = v_now
 """,
@@ -95,7 +95,7 @@ FLEET: Final = (
     ),
     Mutant(
         "message-of-another-host",
-        "sql/functions/latest_failure.sql",
+        "sql/functions/diagnosis/latest_failure.sql",
         "         where n.host = p_host or p_host is null\n",
         "",
         "A host is banned for what failed elsewhere.",
@@ -112,9 +112,9 @@ FLEET: Final = (
     Mutant(
         "reason-is-that-of-the-campaign-below",
         "taskq/diagnosis/obstacles.py",
-        "next((it for it in facts.closed if is_within(one.path, it.path)), None)",
-        "next((it for it in facts.closed if is_within(it.path, one.path)), None)",
-        "Who is paused from above is told something else.",
+        "next((it for it in facts.closed if is_within(path, it.path)), None)",
+        "next((it for it in facts.closed if is_within(it.path, path)), None)",
+        "Somebody who is paused from above gets another reason.",
         _EXPLAIN,
     ),
 )

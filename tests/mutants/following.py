@@ -6,7 +6,6 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_LOOKING: Final = "taskq/results/cursor.py"
 _SINCE: Final = ("tests/integration/results/test_following.py",)
 _INDEX: Final = ("tests/integration/results/test_result_indexes.py",)
 _EXPORT: Final = ("tests/integration/cli/test_cli_following.py",)
@@ -14,7 +13,7 @@ _EXPORT: Final = ("tests/integration/cli/test_cli_following.py",)
 FOLLOWING: Final = (
     Mutant(
         "results-behind-the-last-only",
-        "taskq/results/cursor.py",
+        "taskq/results/id_set.py",
         "            if begin <= end:\n",
         "            if begin <= end == LAST_ID:\n",
         "What commits after a result with a higher id was given is never given.",
@@ -22,7 +21,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "accepted-attempt-behind-the-scan",
-        "sql/functions/done_within.sql",
+        "sql/functions/results/done_within.sql",
         "            tasks := tasks || last;\n",
         "            null;\n",
         "A result is missed whose task had failed before, if a scan ends between the two attempts.",
@@ -30,7 +29,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "given-before-it-is-taken",
-        _LOOKING,
+        "taskq/results/following.py",
         '                    yield {"campaign": path, **row}\n'
         '                    given.add(row["task_id"])\n',
         '                    given.add(row["task_id"])\n'
@@ -40,7 +39,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "followed-without-a-last-look",
-        _LOOKING,
+        "taskq/results/following.py",
         "        if ended or (done != looked and began >= rested_at):\n",
         "        if done != looked and began >= rested_at:\n",
         "Following ends without the results that came while it rested.",
@@ -51,7 +50,7 @@ FOLLOWING: Final = (
         "cli/taskq_cli/commands/export.py",
         "            return\n        cursor.write(file)\n",
         "            return\n        pass\n",
-        "Whoever is killed gets all results again.",
+        "A reader that is killed gets all results again.",
         _EXPORT,
     ),
     Mutant(
@@ -72,7 +71,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "best-of-an-index-that-lacks-some",
-        "sql/functions/best_indexed.sql",
+        "sql/functions/results/best_indexed.sql",
         " or v_index.seen <> taskq.done_count(p_campaign) then",
         " then",
         "The best are those that the keeper has taken in so far.",
@@ -80,7 +79,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "best-of-an-index-in-another-order",
-        "sql/functions/best_indexed.sql",
+        "sql/functions/results/best_indexed.sql",
         "                  order by r.index_id, r.rank, r.task_id\n"
         "                  limit p_top)\n",
         "                  order by r.index_id desc, r.rank desc, r.task_id desc\n"
@@ -90,7 +89,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "index-hides-large-results",
-        "sql/functions/best_indexed.sql",
+        "sql/functions/results/best_indexed.sql",
         " or p_inline and v_index.large > 0",
         "",
         "Results that are stored as blobs are never among the best, once there is an index.",
@@ -98,7 +97,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "index-of-removed-tasks",
-        "sql/functions/remove_tasks.sql",
+        "sql/functions/steering/remove_tasks.sql",
         "       set dropped = true\n",
         "       set dropped = false\n",
         "Results are among the best though a removal that was interrupted has deleted them.",
@@ -106,7 +105,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "indexes-without-bound",
-        "sql/functions/index_results.sql",
+        "sql/functions/results/index_results.sql",
         "from taskq.result_index) >= v_most",
         "from taskq.result_index) > 10 * v_most",
         "One user fills the disk with indexes.",
@@ -114,7 +113,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "page-without-its-last-result",
-        "sql/functions/results_page_of.sql",
+        "sql/functions/results/results_page_of.sql",
         "s.task_id <= (select e.last from ends e)",
         "s.task_id < (select e.last from ends e)",
         "The last result of each page is never read.",
@@ -122,7 +121,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "results-far-apart-are-lost",
-        "sql/functions/results_page_of.sql",
+        "sql/functions/results/results_page_of.sql",
         "where not (select e.dense from ends e)",
         "where false and not (select e.dense from ends e)",
         "Results of few among many tasks are not read.",

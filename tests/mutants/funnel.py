@@ -35,7 +35,7 @@ FUNNEL: Final = (
     ),
     Mutant(
         "fed-tasks-that-have-begun-cancelled",
-        "sql/functions/cancel.sql",
+        "sql/functions/steering/cancel.sql",
         "                      and (p_begun or t.status <> 'working')\n",
         "",
         "What an agent has is cancelled with what waits.",

@@ -13,8 +13,8 @@ LIBRARY: Final = (
     Mutant(
         "answers-mixed-up",
         "taskq/dispatch/batching.py",
-        "for one, answer in zip(some, answers, strict=True):",
-        "for one, answer in zip(some, reversed(answers), strict=True):",
+        "for submitted, answer in zip(some, answers, strict=True):",
+        "for submitted, answer in zip(some, reversed(answers), strict=True):",
         "Of several agents that share a statement, each gets the answer of another.",
         _BATCHING,
     ),
@@ -35,25 +35,25 @@ LIBRARY: Final = (
     Mutant(
         "tasks-are-their-leases",
         "taskq/dispatch/exchange.py",
-        "by_session = {one.exchange.session: one for one in call.claims}",
-        "by_lease = {one.exchange.lease: one for one in call.claims}\n"
+        "by_session = {claim.exchange.session: claim for claim in call.claims}",
+        "by_lease = {claim.exchange.lease: claim for claim in call.claims}\n"
         "        by_session = {"
-        "one.exchange.session: by_lease[one.exchange.lease] for one in call.claims}",
-        "Of two sessions that claim under one lease id one is told the tasks of both.",
+        "claim.exchange.session: by_lease[claim.exchange.lease] for claim in call.claims}",
+        "Of two sessions that claim under one lease id one gets the tasks of both.",
         ("tests/integration/sessions/test_hostile_members.py",),
     ),
     Mutant(
         "spent-lease-strikes-off",
         "taskq/dispatch/exchange.py",
-        "            if one.order is None or one.is_over or one.exchange.session in failed:\n",
-        "            if one.order is None or one.tasks or one.exchange.session in failed:\n",
+        "if claim.order is None or claim.is_over or claim.exchange.session in failed:",
+        "if claim.order is None or claim.tasks or claim.exchange.session in failed:",
         "A claim under a lease id that its task has had makes the campaign look empty.",
         ("tests/integration/sessions/test_hostile_members.py",),
     ),
     Mutant(
         "avoided-task-strikes-off",
         "taskq/dispatch/exchange.py",
-        "            if one.exchange.session in avoided:\n",
+        "            if claim.exchange.session in avoided:\n",
         "            if False:\n",
         "A host that may not have what waits makes the campaign look empty to others.",
         ("tests/integration/claims/test_claims_that_avoid.py",),
@@ -63,7 +63,7 @@ LIBRARY: Final = (
         "taskq/dispatch/group_commit.py",
         "        if len(batch) == 1 or not is_of_one(error):",
         "        if batch:",
-        "What one exchange does wrong is told to all that share its statement.",
+        "The error of one exchange goes to all that share its statement.",
         ("tests/integration/sessions/test_hostile_members.py",),
     ),
     Mutant(
@@ -77,7 +77,7 @@ LIBRARY: Final = (
     Mutant(
         "repeated-claim-goes-elsewhere",
         "taskq/dispatch/exchange.py",
-        "if not one.aimed and lease == one.exchange.lease and campaign not in self._faults:",
+        "if not claim.aimed and lease == claim.exchange.lease and campaign not in self._faults:",
         "if False:",
         "A claim that is repeated may go to another campaign, where nothing is known of it.",
         ("tests/unit/test_exchanging.py",),
@@ -85,14 +85,14 @@ LIBRARY: Final = (
     Mutant(
         "report-over-http-is-not-fenced",
         "taskq/gateway/messages.py",
-        "    report.session = session\n",
+        "    message.session = session\n",
         "",
         "Over HTTP an agent may report on the attempts of every other site.",
         ("tests/integration/gateway/test_rights.py",),
     ),
     Mutant(
         "manager-of-what-sounds-alike",
-        "sql/functions/at_or_below.sql",
+        "sql/functions/campaigns/at_or_below.sql",
         "starts_with(p_path, rtrim(p_top, '/') || '/')",
         "starts_with(p_path, p_top)",
         "A manager's token is good for campaigns whose names begin alike.",
@@ -111,7 +111,7 @@ LIBRARY: Final = (
         "taskq/front/entries.py",
         "if not hmac.compare_digest(digest[:_TAG].encode(), raw[:_TAG]):",
         "if False:",
-        "Whoever writes into Redis makes tasks.",
+        "Anybody who writes into Redis makes tasks.",
         ("tests/unit/test_front_entries.py",),
     ),
     Mutant(
@@ -141,8 +141,8 @@ LIBRARY: Final = (
     Mutant(
         "last-of-one-key-counts",
         "taskq/ingest/seeding.py",
-        "if tasks.setdefault(key, one) is not one:",
-        "if tasks.update({key: one}):",
+        "before = tasks.setdefault(key, record)",
+        "before = tasks[key] = record",
         "Of records with the same key the last one counts.",
         (
             "tests/integration/seeding/test_seeding.py",
@@ -158,7 +158,39 @@ LIBRARY: Final = (
         ("tests/integration/seeding/test_key_conflicts.py",),
     ),
     Mutant(
-        "session-token-of-whoever-knows-the-key",
+        "numbers-of-another-text",
+        "taskq/ingest/sources/records.py",
+        "return value if str(value) == text else text",
+        "return value",
+        "In a pipe 1.10 and 1.1 become one value.",
+        ("tests/unit/test_sources_accounts.py",),
+    ),
+    Mutant(
+        "rows-that-no-survey-saw",
+        "taskq/ingest/sources/table.py",
+        "same_number_or_text if self._feed.reread else number",
+        "number",
+        "A value behind a bad row is altered to a number, since nobody looked at it before.",
+        ("tests/unit/test_sources_accounts.py",),
+    ),
+    Mutant(
+        "molecules-without-a-delimiter-merge",
+        "taskq/ingest/sources/sdf.py",
+        'elif first == "M" and line.startswith(_END):',
+        'elif first == "M" and block.ended_at is None and line.startswith(_END):',
+        "Two molecules without $$$$ between them become one.",
+        ("tests/unit/test_corpus.py",),
+    ),
+    Mutant(
+        "extension-is-the-name",
+        "taskq/ingest/sources/smiles.py",
+        'if split is None and line[0] > " " and "|" not in line:',
+        'if split is None and line[0] > " ":',
+        "The extension of a CXSMILES becomes the name of its molecule.",
+        ("tests/unit/test_corpus.py",),
+    ),
+    Mutant(
+        "session-token-for-anybody-who-knows-the-key",
         "taskq/db/tokens.py",
         "hmac.digest(_bytes(enrolment_token), key.encode(), ",
         "hmac.digest(b'taskq', key.encode(), ",
@@ -199,7 +231,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "last-key-of-a-chunk-not-looked-up",
-        "sql/functions/seed_within.sql",
+        "sql/functions/seeding/seed_within.sql",
         "s.key <= p_high",
         "s.key < p_high",
         "Seeding fails where of a chunk's keys just the last is known.",

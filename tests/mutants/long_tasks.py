@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 LONG_TASKS: Final = (
     Mutant(
         "checkpoint-without-lease",
-        "sql/functions/save_checkpoint.sql",
+        "sql/functions/files/save_checkpoint.sql",
         "       and t.lease_id = p_lease\n",
         "",
         "A late attempt overwrites the checkpoint of a newer one.",
@@ -17,7 +17,7 @@ LONG_TASKS: Final = (
     ),
     Mutant(
         "progress-by-the-same-checkpoint",
-        "sql/functions/save_checkpoint.sql",
+        "sql/functions/files/save_checkpoint.sql",
         "        replaced := null;\n        return;\n",
         "        replaced := null;\n",
         "An attempt that saves what it was given has made progress, for ever.",
@@ -25,7 +25,7 @@ LONG_TASKS: Final = (
     ),
     Mutant(
         "out-of-time-for-ever",
-        "sql/functions/too_long.sql",
+        "sql/functions/reports/too_long.sql",
         "+ 1 < v_most",
         "< v_most",
         "A task gets an attempt more than its campaign allows before it is too long.",

@@ -21,7 +21,7 @@ LOOKING: Final = (
     ),
     Mutant(
         "results-compared-in-the-order-of-the-file",
-        "sql/functions/latest_results.sql",
+        "sql/functions/diagnosis/latest_results.sql",
         "order by s.claimed_at, s.task_id) as place",
         "order by s.task_id) as place",
         "A late host, which gets tasks of low priority, is accused of their results.",
@@ -37,9 +37,9 @@ LOOKING: Final = (
     ),
     Mutant(
         "raw-errors-of-tasks",
-        "cli/taskq_cli/top/panels.py",
-        "    return [one_line(one) for one in cells]",
-        "    return list(cells)",
+        "cli/taskq_cli/top/panel.py",
+        "[one_line(column.text(row)) for column in shown]",
+        "[column.text(row) for column in shown]",
         "A terminal obeys what a payload has written.",
         _TOP,
     ),
@@ -72,7 +72,7 @@ LOOKING: Final = (
         "taskq/gateway/pages_process.py",
         "while not ending() and (chunk",
         "while (chunk",
-        "A gateway that is to end waits for whoever looks.",
+        "A gateway that is to end waits for its viewers.",
         _PAGES,
     ),
     Mutant(

@@ -6,9 +6,9 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_PERMIT: Final = "sql/functions/permit.sql"
-_CHANGE: Final = "sql/functions/change_campaign.sql"
-_OFFERED: Final = "taskq/gateway/manager_queries.py"
+_PERMIT: Final = "sql/functions/rights/permit.sql"
+_CHANGE: Final = "sql/functions/campaigns/change_campaign.sql"
+_OFFERED: Final = "taskq/gateway/manager_statements.py"
 _RIGHTS: Final = (
     "tests/integration/gateway/test_gateway_role.py",
     "tests/integration/gateway/test_manager_queries.py",

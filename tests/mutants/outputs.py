@@ -21,8 +21,8 @@ exists (
 
 OUTPUTS: Final = (
     Mutant(
-        "output-by-whoever-knows-the-task",
-        "sql/functions/save_output.sql",
+        "output-by-anybody-who-knows-the-task",
+        "sql/functions/files/save_output.sql",
         "taskq.bundle_of(p_campaign, p_task) b where b.lease_id = p_lease)",
         "taskq.bundle_of(p_campaign, p_task) b)",
         "Files are saved under a lease that nobody has.",
@@ -30,7 +30,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "output-of-any-attempt",
-        "sql/functions/outputs_of.sql",
+        "sql/functions/results/outputs_of.sql",
         "                and a.lease_id = o.lease_id\n",
         "",
         "A task that is done has the files of an attempt that was lost.",
@@ -38,7 +38,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "output-counted-again",
-        "sql/functions/save_output.sql",
+        "sql/functions/files/save_output.sql",
         "perform taskq.use_output(p_campaign, v_token, p_task, p_size - v_before);",
         "perform taskq.use_output(p_campaign, v_token, p_task, p_size);",
         "An attempt that saves several times uses up the campaign's room.",
@@ -46,7 +46,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "output-counted-before-the-lock",
-        "sql/functions/save_output.sql",
+        "sql/functions/files/save_output.sql",
         "    perform taskq.use_output(p_campaign, v_token, p_task, 0);\n",
         "",
         "The same save, twice at once, is counted twice.",
@@ -54,15 +54,15 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "output-of-a-late-result-removed",
-        "sql/functions/end_outputs.sql",
-        "a.outcome::text in ('lost', 'hedged'))",
+        "sql/functions/files/end_outputs.sql",
+        "taskq.is_given_up(a.outcome, a.error_class))",
         "a.outcome::text = 'hedged')",
         "A result that is salvaged, of a task that had failed, has lost its files.",
         _STORED,
     ),
     Mutant(
         "output-looked-at-in-two-snapshots",
-        "sql/functions/end_outputs.sql",
+        "sql/functions/files/end_outputs.sql",
         f"        select case when {_ACCEPTED}\n",
         f"        v_counts := {_ACCEPTED};\n        select case when v_counts\n",
         "Files of a result that is accepted during the look are removed.",
@@ -70,7 +70,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "output-of-two-attempts-removed",
-        "sql/functions/end_outputs.sql",
+        "sql/functions/files/end_outputs.sql",
         "        if not found then  -- two attempts",
         "        if true then  -- two attempts",
         "Files that two attempts of a task have left alike go with the first.",
@@ -78,7 +78,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "output-never-freed",
-        "sql/functions/remove_tasks.sql",
+        "sql/functions/steering/remove_tasks.sql",
         "       set decided = false\n",
         "       set decided = true\n",
         "The files of removed campaigns stay for ever.",
@@ -91,6 +91,30 @@ OUTPUTS: Final = (
         "_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC",
         "A link in the folder leads what is fetched elsewhere.",
         _FETCHED,
+    ),
+    Mutant(
+        "archive-with-a-file-twice",
+        "agents/taskq_agent/archive.py",
+        "if parts in files or (is_file",
+        "if (is_file",
+        "Of two files of one name, two readers keep another one.",
+        ("tests/unit/test_archive_blocks.py",),
+    ),
+    Mutant(
+        "archive-of-any-kind",
+        "agents/taskq_agent/tar.py",
+        "kind not in (_FILE, _FOLDER, _PAX) or ",
+        "",
+        "Links and devices of an archive are taken for files.",
+        ("tests/unit/test_archive_blocks.py",),
+    ),
+    Mutant(
+        "columns-of-the-first-result",
+        "taskq/results/tabular.py",
+        "return not self._is_own(name), -self.counts[name]",
+        "return not self._is_own(name), 0",
+        "An agent chooses the columns of a table, and the values of all others are in the rest.",
+        ("tests/unit/test_tables.py",),
     ),
     Mutant(
         "fetched-under-any-name",

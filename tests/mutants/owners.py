@@ -13,7 +13,7 @@ _MODEL: Final = ("tests/property/test_quota_model.py",)
 OWNERS: Final = (
     Mutant(
         "owner-that-a-session-names",
-        "sql/functions/of_token.sql",
+        "sql/functions/rights/token_setting.sql",
         "                    'execute')\n",
         "                    'execute') or true\n",
         "A login makes campaigns in another's name, and uses that quota.",
@@ -21,7 +21,7 @@ OWNERS: Final = (
     ),
     Mutant(
         "quota-counted-without-a-lock",
-        "sql/functions/room.sql",
+        "sql/functions/claims/room_to_run.sql",
         "        perform pg_advisory_xact_lock(-1, hashtext(v_owner));\n",
         "",
         "Claims in several campaigns of an owner find the same room.",
@@ -29,15 +29,15 @@ OWNERS: Final = (
     ),
     Mutant(
         "quota-without-what-the-exchange-ends",
-        "sql/functions/room.sql",
-        "from taskq.owned(v_owner) o) - p_freed))",
-        "from taskq.owned(v_owner) o)))",
+        "sql/functions/claims/room_to_run.sql",
+        "from taskq.tasks_of_owner(v_owner) o) - p_freed))",
+        "from taskq.tasks_of_owner(v_owner) o)))",
         "An agent of an owner with all tasks running claims none for those that it reports.",
         _OWNERS,
     ),
     Mutant(
         "waiting-without-those-delayed",
-        "sql/functions/seed_end.sql",
+        "sql/functions/seeding/seed_end.sql",
         "select o.waiting + o.delayed into",
         "select o.waiting into",
         "Tasks that wait for their next attempt make room for others.",
@@ -45,7 +45,7 @@ OWNERS: Final = (
     ),
     Mutant(
         "new-campaign-without-the-quota",
-        "sql/functions/create_campaign.sql",
+        "sql/functions/campaigns/create_campaign.sql",
         "v_owner, taskq.running_quota(v_owner))",
         "v_owner, null)",
         "Who makes another campaign is no longer limited.",
@@ -53,7 +53,7 @@ OWNERS: Final = (
     ),
     Mutant(
         "full-owner-for-ever",
-        "sql/functions/stop_full_owners.sql",
+        "sql/functions/owners/stop_full_owners.sql",
         "case when q.is_full then q.max_running else 0 end",
         "0",
         "Nothing is handed out again when there is room for more bytes.",
@@ -61,7 +61,7 @@ OWNERS: Final = (
     ),
     Mutant(
         "woken-for-each-campaign-of-an-owner",
-        "sql/functions/claimable.sql",
+        "sql/functions/claims/claimable.sql",
         "least(taskq.total(c.room), min(c.owner_room)) as room",
         "taskq.total(c.room) as room",
         "As many agents are woken in vain as the owner has campaigns.",
@@ -69,7 +69,7 @@ OWNERS: Final = (
     ),
     Mutant(
         "list-of-owners-without-those-delayed",
-        "sql/functions/owners.sql",
+        "sql/functions/owners/owners.sql",
         "taskq.total(d.waiting + d.delayed) as waiting",
         "taskq.total(d.waiting) as waiting",
         "A list of owners shows other tasks than quotas count.",
@@ -77,7 +77,7 @@ OWNERS: Final = (
     ),
     Mutant(
         "room-of-owners-without-moves",
-        "sql/functions/unfinished_campaigns.sql",
+        "sql/functions/campaigns/unfinished_campaigns.sql",
         "select o.owner, o.running_quota, f.working",
         "select o.owner, o.running_quota, 0::bigint",
         "Agents are sent and woken in vain for seconds after an owner's quota is used up.",
@@ -93,7 +93,7 @@ OWNERS: Final = (
     ),
     Mutant(
         "share-by-what-waits-only",
-        "sql/functions/servable.sql",
+        "sql/functions/claims/servable.sql",
         "min(l.owner_working) as working",
         "0::bigint as working",
         "An owner with more than a share of the running tasks gets as many more as others.",

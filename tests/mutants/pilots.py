@@ -39,7 +39,7 @@ PILOTS: Final = (
     ),
     Mutant(
         "two-loops-act-for-a-pilot",
-        "sql/functions/hold_pilot.sql",
+        "sql/functions/pilots/hold_pilot.sql",
         "and (p.holder = p_holder or p.held_until < v_now\n",
         "and (p_term_s >= 0\n",
         "Each loop takes the pilot from the other in the midst of its work.",
@@ -47,7 +47,7 @@ PILOTS: Final = (
     ),
     Mutant(
         "former-loop-writes-on",
-        "sql/functions/lock_held_pilot.sql",
+        "sql/functions/pilots/lock_held_pilot.sql",
         "       and p.holder = p_holder\n",
         "",
         "A loop that stood still writes down what it saw long ago.",
@@ -72,8 +72,8 @@ PILOTS: Final = (
     Mutant(
         "jobs-for-a-moment-of-work",
         "taskq/pilots/planner.py",
-        "    wanted = max(0, min(by_number, by_time - at_hand))\n",
-        "    wanted = by_number\n",
+        "    jobs = max(0, min(filled.jobs, worth_it.jobs - math.floor(at_hand.jobs)))\n",
+        "    jobs = filled.jobs\n",
         "A thousand tasks of a second bring as many jobs as could be filled.",
         _PLANNER,
     ),
@@ -88,9 +88,9 @@ PILOTS: Final = (
     Mutant(
         "agents-about-to-end-count",
         "taskq/pilots/planner.py",
-        "[one for one in left_s if one >= work.longest_usual_s]",
+        "[left for left in left_s if left >= work.longest_usual_s]",
         "left_s",
-        "Nothing is submitted beside jobs that cannot begin another task.",
+        "Nothing is submitted in addition to jobs that cannot begin another task.",
         _PLANNER,
     ),
     Mutant(
@@ -111,23 +111,23 @@ PILOTS: Final = (
     ),
     Mutant(
         "payload-fails-with-its-agent",
-        "agents/taskq_agent/core/core.py",
-        "        with_agent = self._signalled and is_by_sigterm(event)\n",
+        "agents/taskq_agent/core/task_flow.py",
+        "        with_agent = signalled and is_by_ending_signal(event.ended)\n",
         "        with_agent = False\n",
         "A task that the batch system ended together with its agent has failed.",
         _IDLE,
     ),
     Mutant(
         "manager-acts-for-pilots-of-others",
-        "sql/functions/hold_pilot.sql",
+        "sql/functions/pilots/hold_pilot.sql",
         "        and taskq.token_covers(p.path)\n",
         "",
         "A manager's token keeps the loop of somebody else's pilot from acting.",
         _GATEWAY,
     ),
     Mutant(
-        "manager-sees-pilots-beside-its-campaign",
-        "sql/functions/token_covers.sql",
+        "manager-sees-pilots-of-other-campaigns",
+        "sql/functions/rights/token_covers.sql",
         "taskq.at_or_below(p_path, own.path)",
         "starts_with(p_path, own.path)",
         "A token for /c is one for the pilots of /cc.",
@@ -135,10 +135,10 @@ PILOTS: Final = (
     ),
     Mutant(
         "manager-stores-a-pilot",
-        "sql/functions/create_pilot.sql",
+        "sql/functions/pilots/create_pilot.sql",
         "-- @gateway no",
         "-- @gateway manager\n-- @repeat safe",
-        "Whoever has a manager's token runs programs as the user of any loop.",
+        "Anybody with a manager's token runs programs as the user of any loop.",
         _GATEWAY,
     ),
     Mutant(
@@ -154,7 +154,7 @@ PILOTS: Final = (
         "taskq/pilots/drivers/htcondor.py",
         'return None if part == _DISK else "memory"',
         "return None",
-        "Tasks whose job HTCondor holds for its memory are said to be lost for no reason.",
+        "Tasks whose job HTCondor holds for its memory are reported as lost for no reason.",
         ("tests/integration/pilots/test_htcondor_driver.py",),
     ),
     Mutant(
@@ -192,7 +192,7 @@ PILOTS: Final = (
     Mutant(
         "job-that-runs-is-deleted",
         "taskq/pilots/drivers/pbs.py",
-        '[one for one in self._select("-s", _QUEUED) if one in asked]',
+        '[job for job in self._select("-s", _QUEUED) if job in asked]',
         "sorted(asked)",
         "An agent that has just begun loses its job when nothing waits any more.",
         _PBS,

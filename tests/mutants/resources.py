@@ -53,7 +53,7 @@ RESOURCES: Final = (
     ),
     Mutant(
         "every-failure-is-for-want-of-memory",
-        "sql/functions/find_checkpoint.sql",
+        "sql/functions/files/find_checkpoint.sql",
         "           and a.error_class = 'out-of-memory';\n",
         ";\n",
         "A task gets the next size after any failure.",
@@ -80,7 +80,7 @@ RESOURCES: Final = (
         "agents/taskq_agent/handlers/containers.py",
         'call += ["--env", variable]',
         'call += ["--env", f"{variable}={env[variable]}"]',
-        "What a task is told can be read by all users of its node.",
+        "All users of a node can read the input of its tasks.",
         _CONTAINERS,
     ),
     Mutant(

@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 RIGHTS: Final = (
     Mutant(
         "foreign-attempt-may-be-reported",
-        "sql/functions/may_report.sql",
+        "sql/functions/reports/may_report.sql",
         "    return p_session is null\n",
         "    return true or p_session is null\n",
         "Any session may report on the attempts of every other site.",
@@ -17,7 +17,7 @@ RIGHTS: Final = (
     ),
     Mutant(
         "any-session-serves-any-campaign",
-        "sql/functions/covers.sql",
+        "sql/functions/sessions/session_serves.sql",
         "select s.campaign_id = any (c.lineage)",
         "select true",
         "A session may speak of pooled tasks of campaigns that it does not serve.",
@@ -25,7 +25,7 @@ RIGHTS: Final = (
     ),
     Mutant(
         "campaign-of-others-is-reported-on",
-        "sql/functions/settle_many.sql",
+        "sql/functions/reports/settle_many.sql",
         "        having bool_or(r.known)\n",
         "",
         "Each campaign that a client makes up costs an exchange.",
@@ -33,7 +33,7 @@ RIGHTS: Final = (
     ),
     Mutant(
         "revoked-token-opens-sessions",
-        "sql/functions/enrol.sql",
+        "sql/functions/sessions/enrol.sql",
         "        and v_token.revoked_at is null\n",
         "",
         "A revoked token still opens sessions.",
@@ -41,7 +41,7 @@ RIGHTS: Final = (
     ),
     Mutant(
         "hellos-in-any-order",
-        "sql/functions/enrol_many.sql",
+        "sql/functions/sessions/enrol_many.sql",
         "         order by h.key\n",
         "",
         "Two gateways that hear the same hellos wait for each other.",
@@ -49,7 +49,7 @@ RIGHTS: Final = (
     ),
     Mutant(
         "usual-hellos-in-any-order",
-        "sql/functions/enrol_many.sql",
+        "sql/functions/sessions/enrol_many.sql",
         "                 order by u.key\n",
         "                 order by u.place\n",
         "Two gateways that hear the same hellos wait for each other.",
@@ -57,7 +57,7 @@ RIGHTS: Final = (
     ),
     Mutant(
         "revoked-token-keeps-its-sessions",
-        "sql/functions/revoke_token.sql",
+        "sql/functions/rights/revoke_token.sql",
         "           set ended_at = clock_timestamp()\n",
         "           set ended_at = null\n",
         "The sessions of a revoked token work on.",
@@ -65,10 +65,10 @@ RIGHTS: Final = (
     ),
     Mutant(
         "key-of-another-token-opens-its-session",
-        "sql/functions/admit.sql",
+        "sql/functions/sessions/admit_agent.sql",
         "(v_found.token_id, v_found.token_hash) is distinct from (p_token, p_token_hash)",
         "false",
-        "Whoever knows the key of a session gets it, with whatever token.",
+        "Anybody who knows the key of a session gets it, with whatever token.",
         ("tests/integration/sessions/tokens/test_opening.py",),
     ),
 )

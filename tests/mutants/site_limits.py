@@ -20,7 +20,7 @@ SITE_LIMITS: Final = (
     ),
     Mutant(
         "bundles-at-a-site-forgotten",
-        "sql/functions/freed_at_site.sql",
+        "sql/functions/claims/freed_at_site.sql",
         "coalesce(sum(cardinality(b.tasks)), 0)",
         "0",
         "What is claimed several at a time counts as ended.",
@@ -28,7 +28,7 @@ SITE_LIMITS: Final = (
     ),
     Mutant(
         "tasks-at-a-site-never-recounted",
-        "sql/functions/freed_at_site.sql",
+        "sql/functions/claims/freed_at_site.sql",
         "    if v_fewer is not null then\n",
         "    if false then\n",
         "A claim is noted as a whole until its last task has ended, and counted each time.",
@@ -36,7 +36,7 @@ SITE_LIMITS: Final = (
     ),
     Mutant(
         "site-looked-at-from-one-end",
-        "sql/functions/site_room.sql",
+        "sql/functions/claims/site_room.sql",
         "floor(random() * 4294967296) - 2147483648",
         "-2147483648",
         "What ended among thousands is never found.",
@@ -44,7 +44,7 @@ SITE_LIMITS: Final = (
     ),
     Mutant(
         "full-site-strikes-the-campaign-off",
-        "sql/functions/take.sql",
+        "sql/functions/claims/take.sql",
         '            avoided := v_at_sites."full";\n',
         "",
         "Agents of other sites leave the campaign, too.",
@@ -52,7 +52,7 @@ SITE_LIMITS: Final = (
     ),
     Mutant(
         "one-site-for-all",
-        "sql/functions/site_room.sql",
+        "sql/functions/claims/site_room.sql",
         "partition by s.site order",
         "order",
         "In a batch, agents of one site take the room of those of another.",
@@ -60,7 +60,7 @@ SITE_LIMITS: Final = (
     ),
     Mutant(
         "idle-claims-count-all-at-their-site",
-        "sql/functions/site_room.sql",
+        "sql/functions/claims/site_room.sql",
         "then 100 else 1000 end",
         "then 1000 else 1000 end",
         "Idle agents of a full site keep others from claiming.",
@@ -68,7 +68,7 @@ SITE_LIMITS: Final = (
     ),
     Mutant(
         "counted-where-nothing-waits",
-        "sql/functions/room.sql",
+        "sql/functions/claims/room_to_run.sql",
         "    if v_waiting <= 0 and p_freed = 0 then",
         "    if false then",
         "Idle agents count what runs at their site, for nothing.",
@@ -76,7 +76,7 @@ SITE_LIMITS: Final = (
     ),
     Mutant(
         "handed-back-waits-for-the-next-claim",
-        "sql/functions/room.sql",
+        "sql/functions/claims/room_to_run.sql",
         "v_waiting <= 0 and p_freed = 0",
         "v_waiting <= 0",
         "The last task is not given to who hands it back and claims.",

@@ -23,7 +23,7 @@ _LATE: Final = (
 STATEMENTS: Final = (
     Mutant(
         "best-results-in-parts-of-tasks",
-        "sql/functions/best_results.sql",
+        "sql/functions/results/best_results.sql",
         "rows with ties  -- those of a task stay together",
         "rows only",
         "A result is passed over where a part ends between the attempts of its task.",
@@ -31,7 +31,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "best-results-of-a-value-in-any-order",
-        "sql/functions/best_results.sql",
+        "sql/functions/results/best_results.sql",
         " then v.rank else -v.rank end, v.task_id\n         limit",
         " then v.rank else -v.rank end, -v.task_id\n         limit",
         "Of results with one value those seeded last are among the best.",
@@ -39,7 +39,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "best-of-groups-in-any-order",
-        "sql/functions/best_of_groups.sql",
+        "sql/functions/results/best_of_groups.sql",
         " then v.rank else -v.rank end, v.task_id\n    )",
         " then v.rank else -v.rank end, -v.task_id\n    )",
         "Of a group's results with one value the one seeded last is chosen.",
@@ -47,7 +47,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "number-longer-than-an-index-holds",
-        "sql/functions/number_at.sql",
+        "sql/functions/results/number_at.sql",
         "case when abs(v_number) < 1e309 and scale(v_number) <= 1000 then v_number end",
         "v_number",
         "A result with a number of thousands of digits keeps an index back for ever.",
@@ -55,15 +55,15 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "report-of-one-without-lease",
-        "sql/functions/exchange_one.sql",
+        "sql/functions/claims/exchange_one.sql",
         "           and t.lease_id = (v_report ->> 'lease')::uuid\n",
         "",
-        "A single success is taken from whoever knows the task.",
+        "A single success is taken from anybody who knows the task.",
         _FENCING,
     ),
     Mutant(
         "report-of-one-without-status",
-        "sql/functions/exchange_one.sql",
+        "sql/functions/claims/exchange_one.sql",
         "           and t.status::text = 'working'  -- by task_pkey, see settle()\n",
         "",
         "A single success counts on an attempt that has ended.",
@@ -71,15 +71,15 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "reports-of-successes-without-lease",
-        "sql/functions/settle_done.sql",
+        "sql/functions/reports/settle_done.sql",
         "                  and t.lease_id = u.lease_id\n",
         "",
-        "Several successes are taken from whoever knows the tasks.",
+        "Several successes are taken from anybody who knows the tasks.",
         ("tests/interleavings/test_expiry.py", *_FENCING),
     ),
     Mutant(
         "reports-of-successes-without-status",
-        "sql/functions/settle_done.sql",
+        "sql/functions/reports/settle_done.sql",
         "           and t.status::text = 'working'\n",
         "",
         "Several successes count on attempts that have ended.",
@@ -87,16 +87,16 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "reports-without-lease",
-        "sql/functions/settle.sql",
+        "sql/functions/reports/settle.sql",
         "                       and t.lease_id = r.lease\n"
         "                       and t.status::text = 'working'\n",
         "                       and t.status::text = 'working'\n",
-        "Failures and tasks handed back are taken from whoever knows the tasks.",
+        "Failures and tasks handed back are taken from anybody who knows the tasks.",
         _FENCING,
     ),
     Mutant(
         "reports-without-status",
-        "sql/functions/settle.sql",
+        "sql/functions/reports/settle.sql",
         "                       and t.status::text = 'working'\n",
         "",
         "Failures and tasks handed back count on attempts that have ended.",
@@ -104,7 +104,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "unstarted-attempt-keeps-its-number",
-        "sql/functions/settle.sql",
+        "sql/functions/reports/settle.sql",
         "attempt = t.attempt - (t.ctid = any (coalesce(v_unstarted, '{}')))::integer",
         "attempt = t.attempt",
         "A task that was handed back unbegun skips an attempt number.",
@@ -112,7 +112,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "late-result-changes-an-outcome",
-        "sql/functions/salvageable.sql",
+        "sql/functions/reports/salvageable.sql",
         "t.status in ('waiting', 'delayed', 'working')",
         "t.status in ('waiting', 'delayed', 'working', 'done', 'cancelled')",
         "A late result is salvaged though the task has ended by another, or was cancelled.",
@@ -120,15 +120,15 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "late-result-holds-nothing",
-        "sql/functions/settle.sql",
-        "    if v_salvages then\n        perform taskq.hold_late(p_campaign, p_reports);\n",
-        "    if false then\n        perform taskq.hold_late(p_campaign, p_reports);\n",
+        "sql/functions/reports/settle.sql",
+        "    if v_salvages then\n        perform taskq.lock_late(p_campaign, p_reports);\n",
+        "    if false then\n        perform taskq.lock_late(p_campaign, p_reports);\n",
         "A late result does not wait for what is being decided about its task.",
         _LATE,
     ),
     Mutant(
         "revoked-token-salvages",
-        "sql/functions/salvage.sql",
+        "sql/functions/reports/salvage.sql",
         "(select k.revoked_at is not null\n",
         "(select false\n",
         "Late results of a site are taken though its token was revoked.",
@@ -136,23 +136,23 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "class-that-is-never-retried-is",
-        "sql/functions/settle.sql",
+        "sql/functions/reports/settle.sql",
         "(not h.retry or h.error_class = any (v_never_retry))",
         "not h.retry",
         "A failure of a class that the campaign never retries is tried again.",
         ("tests/integration/attempts/test_poison.py",),
     ),
     Mutant(
-        "poison-on-one-node",
-        "sql/functions/losses_seen.sql",
-        "nodes := cardinality(v_hosts);",
-        "nodes := cardinality(v_attempts);",
-        "A broken node makes poison of good tasks.",
+        "poison-on-one-host",
+        "sql/functions/reports/losses_seen.sql",
+        "hosts := cardinality(v_hosts);",
+        "hosts := cardinality(v_attempts);",
+        "A broken host makes poison of good tasks.",
         ("tests/integration/attempts/test_poison.py",),
     ),
     Mutant(
         "repeated-claim-takes-more",
-        "sql/functions/sort_claims.sql",
+        "sql/functions/claims/sort_claims.sql",
         "                    limit 1), false) as answered\n",
         "                    limit 0), false) as answered\n",
         "A claim whose answer was lost takes other tasks when it is asked again.",
@@ -160,7 +160,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "report-of-one-by-another-session",
-        "sql/functions/exchange_one.sql",
+        "sql/functions/claims/exchange_one.sql",
         "           and t.session_id = p_session\n",
         "",
         "A single success counts from any session that knows the lease.",
@@ -168,7 +168,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "claim-does-not-await-its-first-asking",
-        "sql/functions/exchange.sql",
+        "sql/functions/claims/exchange.sql",
         "           or not pg_try_advisory_xact_lock("
         "uuid_hash_extended(p_leases[1], p_sessions[1]))\n",
         "",
@@ -177,7 +177,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "claims-are-their-lease-ids",
-        "sql/functions/exchange.sql",
+        "sql/functions/claims/exchange.sql",
         "select uuid_hash_extended(c.lease_id, c.session_id) as claim",
         "select uuid_hash_extended(c.lease_id, 0) as claim",
         "Who draws another's lease id holds up all who share a statement with it.",
@@ -185,7 +185,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "claim-without-lock",
-        "sql/functions/pick.sql",
+        "sql/functions/claims/pick.sql",
         "               limit v_left\n"
         "                 for no key update skip locked\n"
         "          ) p;\n",
@@ -195,7 +195,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "claim-of-a-span-without-lock",
-        "sql/functions/pick.sql",
+        "sql/functions/claims/pick.sql",
         "         limit 1\n           for no key update skip locked;\n",
         "         limit 1;\n",
         "Two claims at once get the same tasks of a span.",
@@ -203,7 +203,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "claim-of-one-without-lock",
-        "sql/functions/exchange_one.sql",
+        "sql/functions/claims/exchange_one.sql",
         "not answered by span_waiting\n                   for no key update skip locked;\n",
         "\n;\n",
         "Connections that claim single tasks of one span take the same one.",
@@ -211,7 +211,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "claim-of-one-begins-anew-without-lock",
-        "sql/functions/exchange_one.sql",
+        "sql/functions/claims/exchange_one.sql",
         "                 limit 1\n                   for no key update skip locked;\n",
         "                 limit 1;\n",
         "The same, if their positions have expired.",
@@ -219,7 +219,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "claim-of-one-from-a-cancelled-span",
-        "sql/functions/exchange_one.sql",
+        "sql/functions/claims/exchange_one.sql",
         "                   and s.status <= 'waiting'  -- the",
         "                   -- the",
         "A connection goes on in a span whose tasks have just been cancelled.",
@@ -227,7 +227,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "claims-from-a-cancelled-span",
-        "sql/functions/take_each.sql",
+        "sql/functions/claims/take_each.sql",
         "           and s.status::text = 'waiting'  -- by span_pkey, see settle()\n",
         "",
         "The same, for claims without a report.",
@@ -235,15 +235,15 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "claim-begins-anew-past-what-failed",
-        "sql/functions/usual_position.sql",
-        "       and (p_hint[3] > 0\n",
-        "       and (p_hint[3] is not null\n",
+        "sql/functions/claims/usual_position.sql",
+        "       and (p_hint[taskq.hint('until')] > 0\n",
+        "       and (p_hint[taskq.hint('until')] is not null\n",
         "A task that failed waits until nobody has tasks that were never tried.",
         _CLAIMS,
     ),
     Mutant(
         "claim-waits-for-room-with-a-span",
-        "sql/functions/take_each.sql",
+        "sql/functions/claims/take_each.sql",
         "           and (select c.max_running is null from",
         "           and (select true from",
         "The claim that may run a task finds the only span locked by one that waits for it.",
@@ -251,7 +251,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "claim-remembers-rows-before-its-own",
-        "sql/functions/exchange.sql",
+        "sql/functions/claims/exchange.sql",
         " and 1 = all (p_wants) and v_waiting = 0 then\n",
         " and 1 = all (p_wants) then\n",
         "An agent that hands a task back and claims gets another, though nobody else has it.",
@@ -259,7 +259,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "claim-gives-up-behind-its-hint",
-        "sql/functions/pick.sql",
+        "sql/functions/claims/pick.sql",
         "        elsif v_hinted and tasks = '{}' then\n",
         "        elsif false then\n",
         "A task that came back before the position of a connection is overlooked.",
@@ -267,7 +267,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "failed-task-goes-to-the-same-host",
-        "sql/functions/is_bound.sql",
+        "sql/functions/claims/must_avoid.sql",
         "           and not p_serving <@ p_avoids\n",
         "           and false\n",
         "A host on which everything fails gets what has failed there again.",
@@ -275,7 +275,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "lone-host-waits-for-another",
-        "sql/functions/is_bound.sql",
+        "sql/functions/claims/must_avoid.sql",
         "           and not p_serving <@ p_avoids\n",
         "",
         "What has failed on the only host is not tried again for minutes.",
@@ -283,7 +283,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "last-attempt-goes-anywhere",
-        "sql/functions/is_bound.sql",
+        "sql/functions/claims/must_avoid.sql",
         "then interval '1 day'",
         "then interval '2 min'",
         "All attempts of a task are spent on one host, though there are others.",
@@ -291,7 +291,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "host-that-refuses-is-waited-for",
-        "sql/functions/hosts_serving.sql",
+        "sql/functions/claims/hosts_serving.sql",
         "interval '7.5 s'",
         "interval '0 s'",
         "What has failed on the only host that can run it waits for one that cannot.",
@@ -299,7 +299,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "host-that-refuses-is-waited-for-since-others-succeed",
-        "sql/functions/hosts_serving.sql",
+        "sql/functions/claims/hosts_serving.sql",
         "least(r.pauses, 9)",
         "greatest(1, least(r.times, 9))",
         "What has failed on the only host that can run it waits while others of its kind succeed.",
@@ -307,7 +307,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "span-gives-its-last-task-twice",
-        "sql/functions/pick.sql",
+        "sql/functions/claims/pick.sql",
         "                   set next_id = v_found.tasks[v_left] + 1\n",
         "                   set next_id = v_found.tasks[v_left]\n",
         "The last task of each claim is handed out once more.",
@@ -315,7 +315,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "bundle-keeps-what-has-ended",
-        "sql/functions/settle_done.sql",
+        "sql/functions/reports/settle_done.sql",
         "                      where t.task_id not in (select e.task_id from ended e)\n",
         "                      where true\n",
         "A success is accepted as often as it is reported.",
@@ -323,7 +323,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "unpacked-task-stays-in-its-bundle",
-        "sql/functions/unpack.sql",
+        "sql/functions/tasks/unpack.sql",
         "as u (task_id))) is not true\n",
         "as u (task_id))) is not true or true\n",
         "A task that failed is still in the hands of the agent that failed it.",
@@ -331,15 +331,15 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "failed-tasks-are-not-looked-for-where-others-are-too-few",
-        "sql/functions/take.sql",
-        "    if cardinality(v_tasks) < v_wanted then\n        if v_places",
+        "sql/functions/claims/pick_for.sql",
+        "    if cardinality(tasks) < v_wanted and v_others then\n        if v_places",
         "    if false then\n        if v_places",
         "Claims find nothing, though tasks wait that have failed elsewhere.",
         ("tests/integration/claims/test_claims_that_avoid.py",),
     ),
     Mutant(
         "limit-off-by-one",
-        "sql/functions/room.sql",
+        "sql/functions/claims/room_to_run.sql",
         "p_limit - (v_working - p_freed)",
         "p_limit + 1 - (v_working - p_freed)",
         "One task more runs than the campaign allows.",
@@ -347,7 +347,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "limit-without-lock",
-        "sql/functions/room.sql",
+        "sql/functions/claims/room_to_run.sql",
         "    perform pg_advisory_xact_lock(hashtext('taskq.room'), hashint8(p_campaign));\n",
         "",
         "Two claims at once both find the same room.",
@@ -355,7 +355,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "paused-campaign-hands-out",
-        "sql/functions/exchange_one.sql",
+        "sql/functions/claims/exchange_one.sql",
         "                  and a.status <> 'open'\n",
         "                  and a.status = 'cancelled'\n",
         "A paused campaign still hands out single tasks.",
@@ -363,7 +363,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "lease-of-the-pool-is-given-back-by-task",
-        "sql/functions/return_ahead.sql",
+        "sql/functions/front/return_ahead.sql",
         "                and t.lease_id = r.lease_id\n",
         "",
         "An old entry of the front gives a task back that was leased ahead anew.",
@@ -371,7 +371,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "seeding-without-lock",
-        "sql/functions/seed_begin.sql",
+        "sql/functions/seeding/seed_begin.sql",
         "    perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));\n",
         "",
         "Two that seed a campaign at once meet each other's keys.",
@@ -379,7 +379,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "another-payload-is-known",
-        "sql/functions/seed_conflicts.sql",
+        "sql/functions/seeding/seed_conflicts.sql",
         "where s.payload <> t.payload",
         "where false",
         "Another payload under a known key is dropped without a word.",
@@ -387,7 +387,7 @@ STATEMENTS: Final = (
     ),
     Mutant(
         "numbered-keys-begin-anew",
-        "sql/functions/seed_conflicts.sql",
+        "sql/functions/seeding/seed_conflicts.sql",
         "where n.payload is not null",
         "where false",
         "A third payload of a key finds its number taken, and is dropped.",

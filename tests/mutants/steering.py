@@ -44,7 +44,7 @@ _CLOCKS: Final = ("tests/interleavings/test_clocks.py",)
 STEERING: Final = (
     Mutant(
         "withdrawn-result-stays-in-the-index",
-        "sql/functions/withdraw.sql",
+        "sql/functions/steering/withdraw.sql",
         "    perform taskq.forget_results(p_campaign, v_tasks);\n",
         "",
         "A ranking by an index has a result that was withdrawn, and never the next one.",
@@ -52,7 +52,7 @@ STEERING: Final = (
     ),
     Mutant(
         "withdrawn-task-goes-back-to-its-host",
-        "sql/functions/withdraw.sql",
+        "sql/functions/steering/withdraw.sql",
         "                  and a.attempt = u.attempt))\n",
         "                  and a.attempt = u.attempt + 1))\n",
         "The host whose results were wrong computes them again.",
@@ -60,7 +60,7 @@ STEERING: Final = (
     ),
     Mutant(
         "withdrawn-result-is-given-for-good",
-        "taskq/results/cursor.py",
+        "taskq/results/following.py",
         "                given.remove(task for task, _ in gone)\n",
         "",
         "A cursor never gives the result that follows a withdrawn one.",
@@ -68,7 +68,7 @@ STEERING: Final = (
     ),
     Mutant(
         "withdrawn-result-was-never-given",
-        "taskq/results/cursor.py",
+        "taskq/results/following.py",
         "                known.update(_withdrawn_before(database, campaign, rows))\n",
         "",
         "A cursor gives a result twice, and tells of a withdrawn one that its reader never had.",
@@ -76,7 +76,7 @@ STEERING: Final = (
     ),
     Mutant(
         "withdrawn-before-it-ended",
-        "sql/functions/withdraw.sql",
+        "sql/functions/steering/withdraw.sql",
         "    -- After the locks: a result is withdrawn after its attempt has ended.\n"
         "    v_now := clock_timestamp();\n",
         "    v_now := now();\n",
@@ -85,7 +85,7 @@ STEERING: Final = (
     ),
     Mutant(
         "withdrawn-and-hedged-again",
-        "sql/functions/hedge_task.sql",
+        "sql/functions/hedging/hedge_task.sql",
         "                   or a.outcome::text = 'withdrawn' and a.error_class = 'hedged'))\n",
         "                   ))\n",
         "A task whose hedged attempt had won is hedged twice after its result was withdrawn.",
@@ -93,7 +93,7 @@ STEERING: Final = (
     ),
     Mutant(
         "due-before-it-failed",
-        "sql/functions/shorten_delays.sql",
+        "sql/functions/steering/shorten_delays.sql",
         "    v_now := clock_timestamp();\n",
         "    v_now := now();\n",
         "A task that failed while its delay was shortened is due before that.",
@@ -101,7 +101,7 @@ STEERING: Final = (
     ),
     Mutant(
         "recovered-session-ended-before",
-        "sql/functions/recover.sql",
+        "sql/functions/sessions/recover.sql",
         "           set ended_at = clock_timestamp()  -- read",
         "           set ended_at = v_now  -- read",
         "A recovery that waited ends sessions so long ago that upkeep does not look at them again.",
@@ -109,15 +109,15 @@ STEERING: Final = (
     ),
     Mutant(
         "session-ended-before-it-was-locked",
-        "sql/functions/end_session.sql",
-        "      where s.session_id = p_session\n        for no key update;\n",
-        "      where s.session_id = p_session;\n",
+        "sql/functions/sessions/end_session.sql",
+        "        and s.ended_at is null\n        for no key update;\n",
+        "        and s.ended_at is null;\n",
         "A session that was locked ends so long ago that upkeep does not look at it again.",
         _CLOCKS,
     ),
     Mutant(
         "withdrawn-loss-is-forgotten",
-        "sql/functions/is_loss.sql",
+        "sql/functions/diagnosis/is_loss.sql",
         "p_outcome in ('done', 'withdrawn')",
         "p_outcome = 'done'",
         "A loss that was salvaged and withdrawn counts no more.",
@@ -125,7 +125,7 @@ STEERING: Final = (
     ),
     Mutant(
         "filter-by-a-regular-expression",
-        "sql/functions/filter_path.sql",
+        "sql/functions/tasks/filter_path.sql",
         ' flag "q"))',
         "))",
         "A piece of text is taken for a regular expression, which can take any time.",
@@ -138,6 +138,30 @@ STEERING: Final = (
         "True",
         "The opposite of a condition on more than the state leaves tasks of that state out.",
         ("tests/unit/test_filters.py",),
+    ),
+    Mutant(
+        "field-that-no-task-has-changes-all",
+        "taskq/campaign/filter_compiler.py",
+        "frozenset([(term.values == (None,), negated)])",
+        "frozenset([(term.values == (None,), term.values == (None,))])",
+        "A misspelt field is not equal to anything, and every task is cancelled.",
+        ("tests/unit/test_filters.py",),
+    ),
+    Mutant(
+        "walk-over-what-a-host-must-leave-with-each-claim",
+        "sql/functions/claims/pick_again.sql",
+        "        offset v_spare))::integer;\n",
+        "        offset v_walk))::integer;\n",
+        "Retried tasks that its host must leave to others make each claim several times as dear.",
+        ("tests/integration/claims/test_many_retried.py",),
+    ),
+    Mutant(
+        "one-key-of-a-choice-stands-for-all",
+        "taskq/campaign/filter_compiler.py",
+        "if len(named) == len(inner) else None",
+        "if named else None",
+        "A filter by a key or by something else finds the key alone.",
+        ("tests/integration/steering/test_named_tasks.py",),
     ),
     Mutant(
         "cancel-by-a-filter-leaves-the-delayed",
@@ -157,7 +181,7 @@ STEERING: Final = (
     ),
     Mutant(
         "page-of-bundles-from-behind",
-        "sql/functions/find_tasks.sql",
+        "sql/functions/tasks/find_tasks.sql",
         "                where k.task_id > p_after\n                limit p_limit)",
         "                where k.task_id > p_after + 1\n                limit p_limit)",
         "The first task of a bundle on a later page is left out.",
@@ -165,7 +189,7 @@ STEERING: Final = (
     ),
     Mutant(
         "priority-of-a-task-that-runs",
-        "sql/functions/prioritise.sql",
+        "sql/functions/steering/prioritise.sql",
         "                  and t.status::text in ('waiting', 'delayed')\n",
         "",
         "Tasks that run or are final are changed, and not counted.",
@@ -173,7 +197,7 @@ STEERING: Final = (
     ),
     Mutant(
         "tail-of-a-chunk-in-no-span",
-        "sql/functions/pack.sql",
+        "sql/functions/seeding/pack.sql",
         "> v_packed then v_packed",
         "> v_packed then g.first + v_size - 1",
         "What a seeded chunk has left over behind its last whole span is never claimed.",
@@ -181,7 +205,7 @@ STEERING: Final = (
     ),
     Mutant(
         "mixed-priorities-packed-as-one",
-        "sql/functions/pack.sql",
+        "sql/functions/seeding/pack.sql",
         "v_packed >= v_least and v_lowest = v_highest",
         "v_packed >= v_least",
         "All tasks of a seeded chunk get its lowest priority.",
@@ -189,7 +213,7 @@ STEERING: Final = (
     ),
     Mutant(
         "rows-keep-their-priority",
-        "sql/functions/prioritise.sql",
+        "sql/functions/steering/prioritise.sql",
         "         where h.other\n",
         "         where false\n",
         "Tasks that have left their span before keep the priority that they had then.",
@@ -197,7 +221,7 @@ STEERING: Final = (
     ),
     Mutant(
         "neighbours-in-small-pieces",
-        "sql/functions/unspan.sql",
+        "sql/functions/tasks/unspan.sql",
         "v_tasks, 1, v_priorities, p_status)",
         "v_tasks, p_priorities => v_priorities, p_status => p_status)",
         "What is done to some of many parts their neighbours into spans of a few tasks.",
@@ -205,7 +229,7 @@ STEERING: Final = (
     ),
     Mutant(
         "two-split-a-span-at-once",
-        "sql/functions/unspan.sql",
+        "sql/functions/tasks/unspan.sql",
         "    perform pg_advisory_xact_lock(hashtext('taskq.unspan'), hashint8(p_campaign));\n",
         "",
         "Who comes second finds none of its tasks, and does nothing to them.",
@@ -213,15 +237,15 @@ STEERING: Final = (
     ),
     Mutant(
         "rest-of-a-span-is-lost",
-        "sql/functions/unspan.sql",
+        "sql/functions/tasks/unspan.sql",
         "        continue when v_tasks is null;",
         "",
-        "Cancelling what a claim just takes loses all that waits beside it.",
+        "Cancelling what a claim just takes loses the other tasks that wait.",
         _SPANS,
     ),
     Mutant(
         "bundle-of-a-claim-under-way-is-not-cancelled",
-        "sql/functions/cancel.sql",
+        "sql/functions/steering/cancel.sql",
         _UNSPAN + _UNPACK,
         _UNPACK + _UNSPAN,
         "Some tasks of a cancelled campaign go on.",
@@ -229,7 +253,7 @@ STEERING: Final = (
     ),
     Mutant(
         "cancelled-span-is-claimed",
-        "sql/functions/pick.sql",
+        "sql/functions/claims/pick.sql",
         "           and s.status = 'waiting'\n",
         "",
         "A campaign that is cancelled and resumed runs all that was cancelled.",
@@ -237,7 +261,7 @@ STEERING: Final = (
     ),
     Mutant(
         "first-spans-are-all",
-        "sql/functions/move_spans.sql",
+        "sql/functions/steering/move_spans.sql",
         "    if cardinality(v_rows) < p_limit then\n",
         "    if true then\n",
         "A large campaign is cancelled and retried in part.",
@@ -245,7 +269,7 @@ STEERING: Final = (
     ),
     Mutant(
         "cancelling-goes-on-behind-the-rows",
-        "sql/functions/cancel.sql",
+        "sql/functions/steering/cancel.sql",
         "v_in_spans + count(*), least(v_upto, ",
         "v_in_spans + count(*), greatest(v_upto, ",
         "Spans between the last one of a chunk and its last row go on.",
@@ -253,7 +277,7 @@ STEERING: Final = (
     ),
     Mutant(
         "retry-of-a-class-takes-what-nobody-tried",
-        "sql/functions/retry.sql",
+        "sql/functions/steering/retry.sql",
         "p_status = 'cancelled' and p_error_class is null",
         "p_status = 'cancelled'",
         "Tasks without any attempt are taken for some that failed with the class.",
@@ -261,7 +285,7 @@ STEERING: Final = (
     ),
     Mutant(
         "rest-of-a-cancelled-span-waits",
-        "sql/functions/unspan.sql",
+        "sql/functions/tasks/unspan.sql",
         "v_tasks, 1, v_priorities, p_status)",
         "v_tasks, 1, v_priorities)",
         "The neighbours of a retried task run as well, and are counted as cancelled.",
@@ -269,15 +293,15 @@ STEERING: Final = (
     ),
     Mutant(
         "call-whose-task-is-cancelled-waits-for-ever",
-        "sql/functions/unsuccessful.sql",
-        "                              where n.status::text = 'cancelled'))\n",
-        "                              where false))\n",
-        "The future of a call is never told that the task was cancelled with its span.",
+        "sql/functions/tasks/end_without_result.sql",
+        "                           where n.status::text = 'cancelled'))\n",
+        "                           where false))\n",
+        "The future of a call never learns that the task was cancelled with its span.",
         _WHOLE_SPANS,
     ),
     Mutant(
         "removal-gives-claimed-tasks-back",
-        "sql/functions/remove_tasks.sql",
+        "sql/functions/steering/remove_tasks.sql",
         "       and s.next_id <= v_upto;\n",
         ";\n",
         "Where a chunk ends among claimed tasks, those wait and work at once.",
@@ -285,7 +309,7 @@ STEERING: Final = (
     ),
     Mutant(
         "removal-cuts-into-a-span",
-        "sql/functions/remove_tasks.sql",
+        "sql/functions/steering/remove_tasks.sql",
         "least(p_after, n.next_id - 1)",
         "p_after",
         "A removal that begins within a span counts tasks as gone that stay.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.agent import AGENT
+from tests.mutants.batches import BATCHES
 from tests.mutants.claims_together import CLAIMS_TOGETHER
 from tests.mutants.computing import COMPUTING
 from tests.mutants.fleet import FLEET
@@ -33,6 +34,7 @@ from tests.mutants.upkeep import UPKEEP
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *AGENT,
+    *BATCHES,
     *LIBRARY,
     *COMPUTING,
     *FLEET,

@@ -10,6 +10,7 @@ import pytest
 from tests.helpers.paths import ROOT
 from tests.mutants.mutant import Mutant
 from tests.mutants.table import MUTANTS
+from tests.unit.test_docs_words import AVOIDED
 
 SHIPPED = ("agents/", "cli/", "sql/", "taskq/")
 
@@ -22,7 +23,18 @@ def test_seeded_bug_has_its_place(mutant: Mutant) -> None:
     assert mutant.breaks.endswith(".")
     assert mutant.first
     for test in mutant.first:
-        assert (ROOT / test.partition("::")[0]).is_file(), test
+        file, _, name = test.partition("::")
+        assert f"def {name.partition('[')[0]}" in (ROOT / file).read_text(encoding="utf-8"), test
+
+
+def test_descriptions_are_in_plain_words() -> None:
+    """Those that docs/style.md asks for, as on pages and in messages."""
+    found = {
+        mutant.name: words
+        for mutant in MUTANTS
+        if (words := AVOIDED.findall(f"{mutant.name.replace('-', ' ')} {mutant.breaks}"))
+    }
+    assert found == {}
 
 
 def test_there_are_enough_of_them_and_each_once() -> None:

@@ -12,15 +12,15 @@ _AGENT: Final = ("tests/unit/test_agent_updates.py",)
 UPDATES: Final = (
     Mutant(
         "progress-by-a-stranger",
-        "sql/functions/note_updates.sql",
+        "sql/functions/sessions/note_updates.sql",
         "                              and t.session_id = u.session_id\n",
         "",
-        "Whoever learns a lease says how far another agent's task is.",
+        "Anybody who learns a lease says how far another agent's task is.",
         _QUEUE,
     ),
     Mutant(
         "progress-of-an-attempt-before",
-        "sql/functions/progress_of.sql",
+        "sql/functions/sessions/progress_of.sql",
         "           and p.lease_id = p_lease;\n",
         "         limit 1;\n",
         "A task that begins anew is shown as half done.",
@@ -28,7 +28,7 @@ UPDATES: Final = (
     ),
     Mutant(
         "output-without-end",
-        "sql/functions/note_updates.sql",
+        "sql/functions/sessions/note_updates.sql",
         "greatest(length(v_one.output) - 8192, 0) + 1",
         "1",
         "A hostile agent fills the database with output that somebody follows.",
@@ -36,15 +36,15 @@ UPDATES: Final = (
     ),
     Mutant(
         "follower-keeps-heartbeats-waiting",
-        "sql/functions/note_updates.sql",
+        "sql/functions/sessions/note_updates.sql",
         "           for no key update of f skip locked\n",
         "           for no key update of f\n",
-        "A transaction of whoever may read lets the leases of all agents of a gateway expire.",
+        "A transaction of a reader lets the leases of all agents of a gateway expire.",
         _QUEUE,
     ),
     Mutant(
         "followed-for-ever",
-        "sql/functions/beat.sql",
+        "sql/functions/sessions/beat.sql",
         "                     where f.asked_at > v_now - interval '30 s'\n",
         "                     where true\n",
         "Agents send output that nobody looks at any more.",

@@ -16,7 +16,7 @@ _COUNTS: Final = ("tests/integration/campaigns/test_counts.py",)
 UPKEEP: Final = (
     Mutant(
         "campaign-that-others-run-is-paused",
-        "sql/functions/has_work.sql",
+        "sql/functions/sessions/has_work.sql",
         "            and t.campaign_id = coalesce(p_campaign, t.campaign_id)\n",
         "            and false\n",
         "Three bad hosts pause a campaign whose tasks run for hours on the good ones.",
@@ -24,7 +24,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "success-refutes-nothing",
-        "sql/functions/pause_refused.sql",
+        "sql/functions/campaigns/pause_refused.sql",
         "update taskq.refusal r set times = 0 where r.campaign_id = v_one.campaign_id;\n",
         "                null;\n",
         "Hosts that are bad for a campaign pause it although others succeed.",
@@ -32,7 +32,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "refusals-side-by-side-are-many",
-        "sql/functions/note_refusals.sql",
+        "sql/functions/reports/note_refusals.sql",
         "r.times + (excluded.claimed_at > r.last_at)::integer",
         "r.times + 1",
         "An agent with many slots gives up its only campaign after one mishap.",
@@ -40,7 +40,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "repaired-campaign-is-judged-by-what-was",
-        "sql/functions/forget_refusals.sql",
+        "sql/functions/campaigns/forget_refusals.sql",
         "    delete from taskq.refusal r where r.campaign_id = p_campaign;\n"
         "    forgotten := found;\n",
         "    forgotten := true;\n",
@@ -49,7 +49,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "change-is-judged-by-what-was-claimed-before",
-        "sql/functions/note_refusals.sql",
+        "sql/functions/reports/note_refusals.sql",
         "where a.claimed_at > coalesce(\n",
         "where a.claimed_at > '-infinity' or a.claimed_at > coalesce(\n",
         "A campaign that was mended is paused by attempts that had begun before.",
@@ -57,7 +57,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "silence-while-the-server-was-down",
-        "sql/functions/expire.sql",
+        "sql/functions/upkeep/expire.sql",
         "greatest(taskq.believed(s.heartbeat_at, v_now), v_counts_from)",
         "taskq.believed(s.heartbeat_at, v_now)",
         "Time in which the server was down counts as silence of the agents.",
@@ -65,7 +65,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "brake-is-never-put-on",
-        "sql/functions/brake.sql",
+        "sql/functions/upkeep/brake.sql",
         "if v_due > 0 and v_is.silent >= v_many and 2 * v_is.silent >= v_is.open then",
         "if false then",
         "An outage of ours hands out again what all agents are working on.",
@@ -73,7 +73,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "brake-for-a-few",
-        "sql/functions/brake.sql",
+        "sql/functions/upkeep/brake.sql",
         "    v_many constant integer := 10;\n",
         "    v_many constant integer := 1;\n",
         "One agent that dies is taken for an outage of ours.",
@@ -81,7 +81,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "campaign-pauses-at-its-first-failures",
-        "sql/functions/pulse.sql",
+        "sql/functions/upkeep/pause_failing.sql",
         "           and g.failures + g.done >= v_least\n",
         "",
         "A campaign is paused before there is anything to judge it by.",
@@ -89,7 +89,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "later-attempts-pause-a-campaign",
-        "sql/functions/pulse.sql",
+        "sql/functions/upkeep/pause_failing.sql",
         "sum(d.done) as done, sum(d.first_failures) as failures",
         "sum(d.done) as done, sum(d.failures) as failures",
         "Tasks that fail whenever they are tried stop those that nobody has tried.",
@@ -97,7 +97,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "resumed-campaign-is-judged-late",
-        "sql/functions/set_status.sql",
+        "sql/functions/campaigns/set_status.sql",
         "n.first_failures + coalesce(sum(d.first_failures), 0)",
         "n.failures + coalesce(sum(d.failures), 0)",
         "After a resume, as many failures count for nothing as retries had failed before.",
@@ -105,7 +105,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "host-is-compared-with-itself",
-        "sql/functions/judge_hosts.sql",
+        "sql/functions/diagnosis/judge_hosts.sql",
         "select e.failed - case when s.suspect then 0 else s.failed end as failed,",
         "select e.failed as failed,",
         "A bad host hides behind its own failures.",
@@ -113,15 +113,15 @@ UPKEEP: Final = (
     ),
     Mutant(
         "connections-are-as-the-login-is",
-        "sql/queries/timeline_and_pid.sql",
-        "set_config('default_transaction_isolation', 'read committed', false)",
-        "current_setting('default_transaction_isolation')",
+        "taskq/db/sessions.py",
+        '    "default_transaction_isolation": "read committed",\n',
+        "",
         "A claim that is repeated is refused, or gets other tasks.",
         ("tests/interleavings/test_isolation.py",),
     ),
     Mutant(
         "any-isolation-will-do",
-        "sql/functions/demand_read_committed.sql",
+        "sql/functions/rights/demand_read_committed.sql",
         "if current_setting('transaction_isolation') <> 'read committed' then",
         "if false then",
         "A seed goes into a campaign that was cancelled while it waited.",
@@ -129,7 +129,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "suspension-counts-as-silence",
-        "sql/functions/note_serving.sql",
+        "sql/functions/upkeep/note_serving.sql",
         "        or p_until <> '-infinity' and p_until < v_now - interval '30 s'\n",
         "",
         "What agents hold is handed out again since the server's machine slept.",
@@ -137,14 +137,14 @@ UPKEEP: Final = (
     ),
     Mutant(
         "another-keeper-begins-silence-anew",
-        "sql/functions/note_serving.sql",
+        "sql/functions/upkeep/note_serving.sql",
         "p_until < v_now - interval '30 s'",
         "p_until < v_now",
         "Nobody is lost where keepers come and go.",
         ("tests/integration/upkeep/test_serving.py",),
     ),
     Mutant(
-        "what-is-gone-is-not-told",
+        "loss-is-not-reported",
         "taskq/upkeep/keeper.py",
         'rows("note_set_back", known=self._known, ago_s=ago_s)',
         'rows("note_set_back", known=0, ago_s=ago_s)',
@@ -154,14 +154,14 @@ UPKEEP: Final = (
     Mutant(
         "only-a-rise-is-news",
         "agents/taskq_agent/core/delivery.py",
-        "if timeline not in one.timelines and not one.under_way:",
-        "if timeline > max(one.timelines) and not one.under_way:",
+        "if timeline not in accepted.timelines and not accepted.under_way:",
+        "if timeline > max(accepted.timelines) and not accepted.under_way:",
         "What a replaced server lacks when it comes back is lost, though agents have it.",
         ("tests/unit/test_agent_takeover.py",),
     ),
     Mutant(
         "future-is-believed",
-        "sql/functions/believed.sql",
+        "sql/functions/upkeep/believed.sql",
         "case when p_at < p_now + interval '1 hour' then p_at end",
         "p_at",
         "A clock that was set back by a day stops the upkeep for a day.",
@@ -169,7 +169,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "late-commits-are-left",
-        "sql/functions/keep.sql",
+        "sql/functions/upkeep/keep.sql",
         "case when random() < 0.015 then '-infinity'",
         "case when random() < 0 then '-infinity'",
         "A task whose claim committed late stays with a session that has ended, for ever.",
@@ -177,7 +177,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "host-is-judged-by-all-tokens",
-        "sql/functions/judge_hosts.sql",
+        "sql/functions/diagnosis/judge_hosts.sql",
         "select coalesce(s.token_id, 0) as token_id, s.host,",
         "select 0 as token_id, s.host,",
         "Agents slow those of another token by what they say.",
@@ -185,7 +185,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "pause-of-one-campaign-stops-upkeep",
-        "sql/functions/pulse.sql",
+        "sql/functions/upkeep/pause_failing.sql",
         "            for no key update skip locked;\n",
         "            for no key update;\n",
         "A campaign that somebody has locked keeps the keeper from its work.",
@@ -193,7 +193,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "expiry-counts-released-as-lost",
-        "sql/functions/expire.sql",
+        "sql/functions/upkeep/expire.sql",
         "case when v_expired then 'lost' else 'released' end",
         "'lost'",
         "What a session that ended in good order has left counts as a loss.",
@@ -201,7 +201,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "expiry-without-lock",
-        "sql/functions/give_back.sql",
+        "sql/functions/reports/give_back.sql",
         "                 for no key update skip locked\n",
         "",
         "The keeper overwrites what was reported since it looked.",
@@ -209,7 +209,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "expiry-waits-for-locked-tasks",
-        "sql/functions/give_back.sql",
+        "sql/functions/reports/give_back.sql",
         "                 for no key update skip locked\n",
         "                 for no key update\n",
         "One locked task keeps all others from being handed out again.",
@@ -217,7 +217,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "expiry-stops-at-what-is-recorded",
-        "sql/functions/give_back.sql",
+        "sql/functions/reports/give_back.sql",
         "            on conflict (campaign_id, task_id, attempt) do nothing\n",
         "",
         "A task whose attempt is recorded already stops all upkeep.",
@@ -225,7 +225,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "attempt-ends-before-it-began",
-        "sql/functions/give_back.sql",
+        "sql/functions/reports/give_back.sql",
         "        v_now := clock_timestamp();\n",
         "        v_now := statement_timestamp();\n",
         "What a session claims while it ends has negative run time.",
@@ -233,7 +233,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "loss-is-not-counted",
-        "sql/functions/give_back.sql",
+        "sql/functions/reports/give_back.sql",
         "                       + (p_outcome = 'lost'\n",
         "                       + (false\n",
         "A task that kills its agents is handed out for ever.",
@@ -241,7 +241,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "neighbours-are-guilty",
-        "sql/functions/give_back.sql",
+        "sql/functions/reports/give_back.sql",
         "                 and h.losses > coalesce(v_losses[2], -1)\n",
         "",
         "A task that kills its agents takes those with it that were claimed with it.",
@@ -249,15 +249,15 @@ UPKEEP: Final = (
     ),
     Mutant(
         "lost-together-tried-together",
-        "sql/functions/share_of_lost.sql",
-        "case when p_losses >= p_last then 1 else greatest(1, p_slots >> p_losses::integer) end",
-        "p_slots",
+        "sql/functions/claims/share_of_lost.sql",
+        "when p_losses >= p_last then 1 else greatest(1, p_slots >> p_losses::integer) end",
+        "else p_slots end",
         "Tasks that were lost together are claimed together again, and none stands out.",
         ("tests/integration/attempts/test_lost_together.py",),
     ),
     Mutant(
         "promotion-before-its-time",
-        "sql/functions/promote.sql",
+        "sql/functions/steering/promote_delayed.sql",
         "           and t.due_at <= clock_timestamp()\n",
         "",
         "Delayed tasks are promoted before they are due.",
@@ -265,7 +265,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "promotion-waits-for-locked-tasks",
-        "sql/functions/promote.sql",
+        "sql/functions/steering/promote_delayed.sql",
         "for no key update skip locked",
         "for no key update",
         "One locked task keeps all others from being promoted.",
@@ -273,15 +273,15 @@ UPKEEP: Final = (
     ),
     Mutant(
         "two-keepers-act",
-        "sql/functions/keep.sql",
+        "sql/functions/upkeep/keep.sql",
         "     where k.holder = p_holder or k.until < clock_timestamp()\n        or ",
         "     where true or ",
-        "Whoever asks is the keeper.",
+        "Anybody who asks is the keeper.",
         ("tests/integration/upkeep/test_keeper.py",),
     ),
     Mutant(
         "fold-passes-late-commits-over",
-        "sql/functions/fold.sql",
+        "sql/functions/campaigns/fold.sql",
         "    v_horizon := pg_snapshot_xmin(pg_current_snapshot());\n",
         "    v_horizon := pg_snapshot_xmax(pg_current_snapshot());\n",
         "A move that commits after a later one was folded is never counted.",
@@ -289,7 +289,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "fold-loses-what-is-not-rested",
-        "sql/functions/fold.sql",
+        "sql/functions/campaigns/fold.sql",
         "         where t.since > v_now - p_rest\n",
         "         where false\n",
         "Moves that are too young for the counters are lost.",
@@ -297,7 +297,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "cancelled-attempt-leaves-no-record",
-        "sql/functions/cancel.sql",
+        "sql/functions/steering/cancel.sql",
         "         where p.status = 'working'\n",
         "         where p.status = 'delayed'\n",
         "An attempt that was cancelled is recorded nowhere.",
@@ -305,7 +305,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "cancellation-of-what-is-final",
-        "sql/functions/cancel.sql",
+        "sql/functions/steering/cancel.sql",
         "t.status in ('waiting', 'delayed', 'working')",
         "t.status in ('waiting', 'delayed', 'working', 'failed')",
         "Cancelling all takes failed tasks too.",
@@ -313,7 +313,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "cancellation-of-one-that-is-final",
-        "sql/functions/cancel.sql",
+        "sql/functions/steering/cancel.sql",
         "t.status::text in ('waiting', 'delayed', 'working')",
         "t.status::text in ('waiting', 'delayed', 'working', 'failed')",
         "Cancelling tasks by name takes failed ones too.",
@@ -321,7 +321,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "retry-in-a-cancelled-campaign",
-        "sql/functions/retry.sql",
+        "sql/functions/steering/retry.sql",
         "    if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then\n",
         "    if false then\n",
         "Tasks of a cancelled campaign wait again.",
@@ -329,7 +329,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "retry-keeps-old-failures",
-        "sql/functions/retry.sql",
+        "sql/functions/steering/retry.sql",
         "               failures = 0,\n",
         "",
         "A retried task has fewer attempts than its campaign allows.",
@@ -337,7 +337,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "pool-expires-with-the-server-down",
-        "sql/functions/expire_ahead.sql",
+        "sql/functions/front/expire_ahead.sql",
         "    if not found or taskq.serving_since() > v_due then\n",
         "    if not found then\n",
         "Time in which the server was down counts against what was leased ahead.",
@@ -345,7 +345,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "sweep-leaves-behind",
-        "sql/functions/expire_ahead.sql",
+        "sql/functions/front/expire_ahead.sql",
         " and not v_leasing then\n",
         " then\n",
         "What is leased in a transaction that outlives the deadline is not found by sweeps.",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from taskq_agent import input_path
+
+_LEFT: list[object] = []
 
 
 class BadLigand(Exception):
@@ -82,6 +85,21 @@ def connect(_: object) -> None:
 def generate(n: int) -> object:
     """Return what cannot be stored."""
     return (i for i in range(n))
+
+
+def spoil(n: int) -> int:
+    """Close the standard output once, and leave a file open each time."""
+    print(n)  # noqa: T201  # as payloads do
+    _LEFT.append(Path(os.devnull).open())  # noqa: SIM115  # it leaks
+    if n == 3:  # one of many
+        sys.stdout.close()
+        sys.stdout.buffer.close()
+    return n
+
+
+def process_id(_: int) -> int:
+    """Return the number of the process."""
+    return os.getpid()
 
 
 def large(characters: int) -> str:

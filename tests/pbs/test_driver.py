@@ -34,7 +34,7 @@ def test_a_job_that_has_had_its_time_is_ended(scene: BatchScene) -> None:
     ended = scene.wait_for(driver, name, "ended")
     assert (ended.why or "").endswith("exceeded resource walltime")
     assert (ended.exit_code, ended.reason) == (None, "time")
-    assert "told" in (driver.tail(name, None) or "")
+    assert "caught" in (driver.tail(name, None) or "")
 
 
 def test_a_job_that_was_deleted_was_cancelled(scene: BatchScene) -> None:
@@ -47,7 +47,7 @@ def test_a_job_that_was_deleted_was_cancelled(scene: BatchScene) -> None:
     assert scene.wait_for(waiting, second, "ended").reason == "cancelled"
 
 
-def test_what_the_settings_ask_for_is_what_pbs_understands(scene: BatchScene) -> None:
+def test_pbs_grants_the_resources_that_the_settings_ask_for(scene: BatchScene) -> None:
     """Memory in the spelling of other batch systems, and resources of the chunk."""
     driver = scene.driver(
         memory="64M", options=["arch=linux", "-P wisdom", "-l place=scatter", "-m a"]
@@ -58,8 +58,8 @@ def test_what_the_settings_ask_for_is_what_pbs_understands(scene: BatchScene) ->
     delete_job(running.native_id)
 
 
-def test_what_pbs_refuses_is_said_in_its_words(scene: BatchScene) -> None:
-    """The job is not there."""
+def test_refusal_of_pbs_is_reported_in_its_words(scene: BatchScene) -> None:
+    """No job was made."""
     driver = scene.driver(partition="nosuch")
     with pytest.raises(BatchSystemError, match=r"qsub failed .*Unknown queue"):
         scene.submit(driver)

@@ -41,6 +41,6 @@ def test_loop_that_is_killed_after_qsub_finds_its_job(site: PilotSite) -> None:
     assert run_command(of_that_name, os.environ).stdout == ""
 
 
-def test_job_that_dies_before_its_agent_is_heard_is_shown_with_its_output(site: PilotSite) -> None:
-    """Here the interpreter is not there."""
+def test_job_that_dies_before_its_agent_starts_is_shown_with_its_output(site: PilotSite) -> None:
+    """Here the interpreter is missing."""
     assert (site.run_one_that_dies().why or "").endswith("and failed")

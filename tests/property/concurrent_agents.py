@@ -211,7 +211,9 @@ class ConcurrentAgents(ConcurrentScene):
         fences = {pick(self.fences, index) for index in named} if self.fences else set()
         fences.update(self.popped(popped))
         drawn = agent.drawn or agent.draw_lease()
-        held = [(agent.campaign, task, lease) for task, lease in fences]
+        held = [
+            {"campaign": agent.campaign, "task": task, "lease": lease} for task, lease in fences
+        ]
         beat = {"session": agent.session, "held": held, "pending": [], "drawn": drawn}
         needs: set[Lock] = set()
         if agent.session in self.connections.model.live:

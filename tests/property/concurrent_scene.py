@@ -25,7 +25,9 @@ from tests.property.queue_scene import pick
 from tests.property.tracked_connections import Lock, TrackedConnection, TrackedConnections
 
 # A delay is over when the test says so.
-POLICY: Final = RetryPolicy(MAX_ATTEMPTS, MAX_LOSSES, backoff_s=86_400, backoff_max_s=864_000)
+POLICY: Final = RetryPolicy(
+    max_attempts=MAX_ATTEMPTS, max_losses=MAX_LOSSES, backoff_s=86_400, backoff_max_s=864_000
+)
 #: Of sessions that fall silent only when the test says so.
 LONG_S: Final = 86_400.0
 POOL_S: Final = 120.0
@@ -82,7 +84,7 @@ class ConcurrentScene(RuleBasedStateMachine):
         with self.at_the_deadline():
             self.postgres.execute("select taskq.expire_ahead()")
         self.postgres.execute(
-            "select taskq.promote()"
+            "select taskq.promote_delayed()"
         )  # what was due, and whose promotion is undone
         self.postgres.close()
 

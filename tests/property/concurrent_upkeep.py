@@ -98,7 +98,7 @@ class ConcurrentUpkeep(ConcurrentScene):
         """Let delayed tasks come due."""
         connection = self.connections.begin(number)
         self.postgres.execute(_DUE, [self.campaign.campaign_id])
-        row = self.do(connection, fetch("select taskq.promote() as n", {}))
+        row = self.do(connection, fetch("select taskq.promote_delayed() as n", {}))
         model = self.connections.free()
         due = [task for task in model.tasks.values() if task.status == DELAYED]
         for task in due:

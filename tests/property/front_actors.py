@@ -149,6 +149,7 @@ class SteppedRefiller(Refiller):
         if leasing:
             values["most"] = min(values["most"], self._most)
             self._ending.set()  # one lease is enough for a turn
+            await self._connection.close()  # a hint would leave out what waits again for a while
         rows = await super()._rows(name, **values)
         state = self._filler.lists.state if self._filler else None
         self._seen(Statement(name, values, rows, state))
@@ -165,12 +166,12 @@ class GatewayDouble:
         self._database = database
         self.link = UnsureLink(address, stage)
         self.stale = self.forged = 0
-        self.state = self._told()
+        self.state = self._read()
         self.crash()
 
     def look(self) -> None:
         """Learn what the front is now; nothing in hand is of an older epoch."""
-        self.state = self._told()
+        self.state = self._read()
 
     def crash(self) -> None:
         """Forget all that was in hand."""
@@ -220,5 +221,5 @@ class GatewayDouble:
             return None
         return entry
 
-    def _told(self) -> FrontState:
+    def _read(self) -> FrontState:
         return FrontState.from_row(self._database.row("front_state") or {}, time.monotonic())

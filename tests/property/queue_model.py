@@ -43,8 +43,8 @@ class Task:
     """Where a task stands; session: of the last lease, None if there was none.
 
     seeded: its first priority, and that of a withdrawn one. avoids: the hosts on which it has
-    failed, or was lost again and alone. checkpoint: content, lease and attempt of the last. told:
-    how far its attempts have come, by lease.
+    failed, or was lost again and alone. checkpoint: content, lease and attempt of the last.
+    progress: how far its attempts have come, by lease.
     """
 
     task: int
@@ -60,7 +60,7 @@ class Task:
     avoids: set[str] = field(default_factory=set)
     ended: list[Ended] = field(default_factory=list)
     checkpoint: tuple[int, str, int] | None = None
-    told: dict[str, float] = field(default_factory=dict)
+    progress: dict[str, float] = field(default_factory=dict)
 
     @property
     def against(self) -> tuple[int, int]:
@@ -92,7 +92,7 @@ class QueueModel:
         self.state = self.above = "open"
         self.salvages = False
         self.never_retry: set[str] = set()
-        self.max_lost_nodes = 3
+        self.max_lost_hosts = 3
 
     def open(self, session: int, host: str, site: str = "here") -> None:
         """Open a session of an agent on a node."""
@@ -239,14 +239,14 @@ class QueueModel:
     def tell(self, session: int, task: Task, lease: str, part: float) -> None:
         """Say how far an attempt is; it counts only from who works on it."""
         if not self.is_late(task, lease) and task.session == session:
-            task.told[lease] = part
+            task.progress[lease] = part
 
     def shown(self) -> dict[int, float]:
         """Return how far the attempts at work are, of those that say so."""
         return {
-            task.task: task.told[task.lease]
+            task.task: task.progress[task.lease]
             for task in self.tasks.values()
-            if task.status == WORKING and task.lease in task.told
+            if task.status == WORKING and task.lease in task.progress
         }
 
     def lost(self) -> list[tuple[int, str]]:
@@ -286,7 +286,7 @@ class QueueModel:
         for task in held:
             before = [one.host for one in task.ended if one.outcome == LOST]
             nodes = {self.hosts[session], *before[len(before) - task.losses :]}
-            poison = task.losses > most[0] and len(nodes) >= self.max_lost_nodes
+            poison = task.losses > most[0] and len(nodes) >= self.max_lost_hosts
             final = task.losses > most[0] and (poison or task.losses + 1 >= MAX_LOSSES)
             task.avoids |= {self.hosts[session]} if task.losses > max(most[0], 0) else set()
             task.losses += 1

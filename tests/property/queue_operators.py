@@ -40,13 +40,13 @@ class QueueOperators(QueueScene):
     )
     def change(self, late: str, never: set[str], nodes: int) -> None:
         """Change what counts late, what is not tried again, and what is poison."""
-        policy = replace(POLICY, never_retry=tuple(never), max_lost_nodes=nodes)
+        policy = replace(POLICY, never_retry=tuple(never), max_lost_hosts=nodes)
         spec = CampaignSpec(
             self.campaign.path, retry=policy, late_results=late, checkpoint_bytes=20_000
         )
         self.campaign.change(replace(spec, hedge=0.5 if late == "salvage" else None))
         self.model.salvages = late == "salvage"
-        self.model.never_retry, self.model.max_lost_nodes = never, nodes
+        self.model.never_retry, self.model.max_lost_hosts = never, nodes
 
     @rule(count=st.integers(1, 5), priorities=st.lists(st.integers(-1, 1), min_size=5, max_size=5))
     def seed(self, count: int, priorities: list[int]) -> None:
@@ -113,7 +113,7 @@ class QueueOperators(QueueScene):
         self.postgres.execute(
             "update taskq.task set due_at = clock_timestamp() where task_id = %s", [task.task]
         )
-        assert value(self.postgres, "select taskq.promote()") == 1
+        assert value(self.postgres, "select taskq.promote_delayed()") == 1
         self.model.promote(task)
 
     @precondition(lambda self: self.fences)

@@ -23,8 +23,8 @@ Fence = tuple[int, str]
 
 # A delay is over when the test says so.
 POLICY = RetryPolicy(
-    MAX_ATTEMPTS,
-    MAX_LOSSES,
+    max_attempts=MAX_ATTEMPTS,
+    max_losses=MAX_LOSSES,
     backoff_s=86_400,
     backoff_max_s=864_000,
     max_out_of_time=MAX_OUT_OF_TIME,
@@ -133,7 +133,7 @@ class QueueScene(RuleBasedStateMachine):
     @invariant()
     def progress_is_of_the_attempts_at_work(self) -> None:
         """Compare how far tasks are shown to be."""
-        if any(task.told for task in self.model.tasks.values()):
+        if any(task.progress for task in self.model.tasks.values()):
             found = self.campaign.tasks(below=False)
             shown = {one.task_id: one.progress for one in found if one.progress is not None}
             assert shown == self.model.shown()

@@ -362,7 +362,7 @@ class FrontMachine(FrontScene):
         )
         delayed = sum(one.status == DELAYED for one in self.model.tasks.values())
         self.model.promote()
-        assert value(self.postgres, "select taskq.promote()") == delayed
+        assert value(self.postgres, "select taskq.promote_delayed()") == delayed
 
     @rule(how=st.sampled_from(RARELY), which=INDEX)
     def happen(self, how: str, which: int) -> None:

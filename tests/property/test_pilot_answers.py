@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.model.views import PilotJob
+from taskq.model.pilot_views import PilotJob
 from taskq.pilots.reconcile import (
     MISSING_POLLS,
     MISSING_S,

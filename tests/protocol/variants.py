@@ -172,8 +172,8 @@ class TwoLeases(Queue):
     """Both attempts of a task that is hedged hold a lease, and each may say what it likes."""
 
     def fenced(self, task: Task, report: Report) -> bool:
-        beside = (report.lease, HEDGED) in {(row.lease, row.outcome) for row in task.rows}
-        return super().fenced(task, report) or (task.status == WORKING and beside)
+        is_hedged = (report.lease, HEDGED) in {(row.lease, row.outcome) for row in task.rows}
+        return super().fenced(task, report) or (task.status == WORKING and is_hedged)
 
     def may_report(self, state: State, session: int, owner: int) -> bool:
         return True
@@ -185,8 +185,8 @@ class HedgedFails(Queue):
     def report(self, state: State, report: Report) -> tuple[State, str]:
         after, verdict = super().report(state, report)
         task = after.tasks[report.task]
-        beside = (report.lease, HEDGED) in {(row.lease, row.outcome) for row in task.rows}
-        if beside and (verdict, report.outcome) == (SUPERSEDED, FAILED):
+        is_hedged = (report.lease, HEDGED) in {(row.lease, row.outcome) for row in task.rows}
+        if is_hedged and (verdict, report.outcome) == (SUPERSEDED, FAILED):
             after = put(after, report.task, task._replace(failures=task.failures + 1))
         return after, verdict
 

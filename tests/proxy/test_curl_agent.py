@@ -32,7 +32,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_agent_in_curl_speaks_the_exchange(
+def test_agent_written_with_curl_works_over_http(
     queue: Client, start_gateway: StartGateway, site: Site, tmp_path: Path
 ) -> None:
     """It waits, claims, completes and fails tasks, in at most 40 lines.

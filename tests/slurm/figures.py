@@ -26,7 +26,7 @@ from benchmarks.own_server import own_server
 from taskq import Client, Result
 from taskq.db import migrations
 from taskq.db.connections import Database
-from taskq.model.views import PilotJob
+from taskq.model.pilot_views import PilotJob
 from tests.fixtures.gateways import GatewayProcess
 from tests.helpers.pilot_site import PilotSite
 from tests.slurm import cluster

@@ -50,4 +50,4 @@ class TestSlurm(DriverContract):
         number = driver.jobs([name])[name].native_id
         run_command(("scancel", "--batch", "--signal=TERM", number), scene.environment)
         assert scene.wait_for(driver, name, "ended").exit_code == 9
-        wait_until(lambda: (driver.tail(name, None) or "").count("told") == 2, timeout_s=60)
+        wait_until(lambda: (driver.tail(name, None) or "").count("caught") == 2, timeout_s=60)

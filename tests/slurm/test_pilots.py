@@ -135,7 +135,7 @@ def _explained(site: PilotSite) -> str:
     return site.taskq.out("pilots", "explain", "hpc")
 
 
-def test_what_slurm_refuses_is_said_in_its_words(site: PilotSite) -> None:
+def test_refusal_of_slurm_is_reported_in_its_words(site: PilotSite) -> None:
     """And the pilot waits."""
     site.seed(2)
     site.add("--partition", "nosuch")
@@ -146,8 +146,8 @@ def test_what_slurm_refuses_is_said_in_its_words(site: PilotSite) -> None:
     assert site.jobs()[1].outcome == "refused"
 
 
-def test_job_that_dies_before_its_agent_is_heard_is_shown_with_its_output(site: PilotSite) -> None:
-    """Here the interpreter is not there."""
+def test_job_that_dies_before_its_agent_starts_is_shown_with_its_output(site: PilotSite) -> None:
+    """Here the interpreter is missing."""
     assert (site.run_one_that_dies().why or "").startswith("FAILED")
     assert "/no/such/python3: not found" in site.taskq.out("pilots", "log", "hpc", 1)
 

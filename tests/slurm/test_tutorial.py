@@ -17,7 +17,7 @@ HERE = {"$(hostname -f)": "localhost"}  # this machine's name may lead nowhere
 def test_a_library_is_docked_by_jobs_of_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
     """With the files of the tutorial for a laptop."""
     with readers_shell(tmp_path, slurm.environment) as shell:
-        for step in steps(TUTORIALS / "laptop.md"):
+        for step in steps((TUTORIALS / "laptop.md").read_text(encoding="utf-8")):
             if isinstance(step, File):
                 (tmp_path / step.name).write_text(step.text)
         assert shell.follow(TUTORIALS / "slurm.md", HERE) == 18

@@ -8,11 +8,11 @@ from queue import SimpleQueue
 
 import pytest
 
+from taskq_agent.batch_end import within_batch_job
 from taskq_agent.core import events as ev
 from taskq_agent.errors import TransportFailed
 from taskq_agent.heartbeat import HeartbeatThread
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Welcome
-from taskq_agent.resources import within_batch_job
 from taskq_agent.settings import AgentSettings
 from taskq_agent.threads import Watchdog
 from tests.helpers.threaded_agent import MemoryTransport, queue_of
@@ -47,7 +47,7 @@ def test_the_earliest_end_counts(environment: dict[str, str], expected: float | 
     assert left_s(environment) == expected
 
 
-def test_htcondor_tells_it_in_a_file(tmp_path: Path) -> None:
+def test_htcondor_gives_the_end_of_a_job_in_a_file(tmp_path: Path) -> None:
     """In the job's description, where only whole lines are numbers."""
     ad = tmp_path / ".job.ad"
     ad.write_text(AD)
@@ -107,7 +107,7 @@ def beats_to(transport: Busy, heartbeat_s: float) -> list[ev.Event]:
     return [events.get(), events.get()]
 
 
-def test_beat_comes_back_when_the_queue_says() -> None:
+def test_heartbeat_is_repeated_when_the_queue_asks_for_it() -> None:
     """A beat without that would be repeated within a quarter of its interval."""
     transport = Busy(2, retry_after_s=0.4)
     beats_to(transport, heartbeat_s=1.0)
@@ -116,13 +116,13 @@ def test_beat_comes_back_when_the_queue_says() -> None:
     assert third - second >= 0.4
 
 
-def test_beat_does_not_stay_away_until_the_session_expires() -> None:
-    """A queue that asks for more patience than a session has is asked in time nevertheless."""
+def test_heartbeat_comes_before_the_session_expires() -> None:
+    """A queue may ask for more patience than a session has."""
     transport = Busy(1, retry_after_s=300.0)
     beats_to(transport, heartbeat_s=0.2)
     assert transport.came[1] - transport.came[0] < 0.8 * 2
 
 
-def test_answered_beat_tells_the_core_what_it_carried() -> None:
+def test_answer_to_a_heartbeat_gives_the_core_what_it_carried() -> None:
     events = beats_to(Busy(0, 0.0), heartbeat_s=30.0)
     assert events == [ev.HeartbeatAnswered(7, Orders(drain=True)), ev.StopOrdered(HELD)]

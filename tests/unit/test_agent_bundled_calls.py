@@ -20,7 +20,7 @@ HANDLER = {"kind": "function", "name": "called.act", "target": "called:act"}
 TERMS = CampaignTerms(1, 1, "/calls", HANDLER, {}, None)
 
 
-class Told:
+class CallEnds:
     """What a slot tells about several calls. on_unbegun: called when some go back."""
 
     def __init__(self, on_unbegun: Callable[[], object] = lambda: None) -> None:
@@ -50,18 +50,18 @@ def tasks_of(*calls: Sequence[str]) -> list[Task]:
     ]
 
 
-def ask(slot: SlotHarness, begun: Path, told: Told) -> None:
+def ask(slot: SlotHarness, begun: Path, seen: CallEnds) -> None:
     """Ask for what has not begun, when the first call has, until it comes."""
-    while not told.unbegun:
+    while not seen.unbegun:
         if begun.exists():
             slot.runner.take_back()
         time.sleep(0.01)
 
 
-def run(slot: SlotHarness, told: Told, *calls: Sequence[str]) -> Ended | None:
+def run(slot: SlotHarness, seen: CallEnds, *calls: Sequence[str]) -> Ended | None:
     """Run calls in a child that is ready for them."""
     assert slot.runner.run(tasks_of(("begin",))[0], TERMS).outcome == DONE
-    return slot.runner.run_several(tasks_of(*calls), TERMS, told)
+    return slot.runner.run_several(tasks_of(*calls), TERMS, seen)
 
 
 def test_many_calls_are_one_message(slot: SlotHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,31 +69,31 @@ def test_many_calls_are_one_message(slot: SlotHarness, monkeypatch: pytest.Monke
     messages: list[int] = []
     send = Channel.send
     monkeypatch.setattr(Channel, "send", lambda it, one: (messages.append(1), send(it, one)))
-    told = Told()
+    seen = CallEnds()
     calls = [("print", f"line {n}") if n % 3 else (f"quiet {n}",) for n in range(200)]
-    assert run(slot, told, *calls) is None
+    assert run(slot, seen, *calls) is None
     assert len(messages) == 3  # to prepare, the first call, and all the others
-    assert told.values() == [call[0] for call in calls]
+    assert seen.values() == [call[0] for call in calls]
     tails = [f"line {n}\n" if n % 3 else None for n in range(200)]
-    assert [one.tail for one in told.ends] == tails
-    assert all({"run_s", "cpu_s"} == set(one.phases) for one in told.ends)
-    assert (told.unbegun, told.apart) == (0, False)
+    assert [one.tail for one in seen.ends] == tails
+    assert all({"run_s", "cpu_s"} == set(one.phases) for one in seen.ends)
+    assert (seen.unbegun, seen.apart) == (0, False)
 
 
 def test_the_first_of_several_prepares_the_child(slot: SlotHarness) -> None:
     """As a single one does."""
-    told = Told()
-    assert slot.runner.run_several(tasks_of(("a",), ("b",), ("c",)), TERMS, told) is None
-    assert told.values() == ["a", "b", "c"]
-    assert "prepare_s" in told.ends[0].phases
+    seen = CallEnds()
+    assert slot.runner.run_several(tasks_of(("a",), ("b",), ("c",)), TERMS, seen) is None
+    assert seen.values() == ["a", "b", "c"]
+    assert "prepare_s" in seen.ends[0].phases
 
 
 def test_exceptions_end_their_own_call_only(slot: SlotHarness) -> None:
     """With their parts, as those of single calls."""
-    told = Told()
-    assert run(slot, told, ("a",), ("raise", "no"), ("b",)) is None
-    assert [one.outcome for one in told.ends] == [DONE, FAILED, DONE]
-    failed = told.ends[1]
+    seen = CallEnds()
+    assert run(slot, seen, ("a",), ("raise", "no"), ("b",)) is None
+    assert [one.outcome for one in seen.ends] == [DONE, FAILED, DONE]
+    failed = seen.ends[1]
     assert (failed.error_class, failed.error, failed.raised) == ("ValueError", "no", True)
     assert failed.result is not None
     assert failed.result["exception"]["class"] == "builtins:ValueError"
@@ -102,10 +102,10 @@ def test_exceptions_end_their_own_call_only(slot: SlotHarness) -> None:
 def test_calls_behind_a_slow_one_go_back(slot: SlotHarness, tmp_path: Path) -> None:
     """The calls before it are reported at once; those behind it go back."""
     released = tmp_path / "released"
-    told = Told(released.touch)
-    assert run(slot, told, ("a",), ("wait", str(released)), ("b",), ("c",)) is None
-    assert told.values() == ["a", "wait"]
-    assert (told.unbegun, told.apart) == (2, False)
+    seen = CallEnds(released.touch)
+    assert run(slot, seen, ("a",), ("wait", str(released)), ("b",), ("c",)) is None
+    assert seen.values() == ["a", "wait"]
+    assert (seen.unbegun, seen.apart) == (2, False)
 
 
 def test_the_agent_may_ask_for_what_has_not_begun(
@@ -114,52 +114,52 @@ def test_the_agent_may_ask_for_what_has_not_begun(
     """Without waiting for a call to be slow, and without harm to the one at work."""
     monkeypatch.setattr(bundle, "SLOW_S", 1e6)
     begun, released = tmp_path / "begun", tmp_path / "released"
-    told = Told(released.touch)
-    asking = threading.Thread(target=ask, args=(slot, begun, told), daemon=True)
+    seen = CallEnds(released.touch)
+    asking = threading.Thread(target=ask, args=(slot, begun, seen), daemon=True)
     asking.start()
     calls = [("write", str(begun)), ("wait", str(released)), ("b",), ("c",)]
-    assert run(slot, told, *calls) is None
+    assert run(slot, seen, *calls) is None
     asking.join()
-    assert told.values() in (["write"], ["write", "wait"])
-    assert (len(told.ends) + told.unbegun, told.apart) == (4, False)
+    assert seen.values() in (["write"], ["write", "wait"])
+    assert (len(seen.ends) + seen.unbegun, seen.apart) == (4, False)
 
 
-def test_what_a_call_leaves_is_not_seen_by_the_next(slot: SlotHarness) -> None:
+def test_next_call_does_not_see_what_a_call_leaves(slot: SlotHarness) -> None:
     """The others go back, and the campaign's calls run one by one from then on."""
-    told = Told()
-    assert run(slot, told, ("a",), ("write", "left.txt"), ("b",), ("c",)) is None
-    assert told.values() == ["a", "write"]
-    assert (told.unbegun, told.apart) == (2, True)
-    assert run(slot, told, ("d",), ("e",)) is None
-    assert told.values() == ["a", "write", "d", "e"]
+    seen = CallEnds()
+    assert run(slot, seen, ("a",), ("write", "left.txt"), ("b",), ("c",)) is None
+    assert seen.values() == ["a", "write"]
+    assert (seen.unbegun, seen.apart) == (2, True)
+    assert run(slot, seen, ("d",), ("e",)) is None
+    assert seen.values() == ["a", "write", "d", "e"]
     assert not list(slot.scratch.rglob("left.txt"))
 
 
 def test_a_call_that_closes_all_descriptors_keeps_the_others_apart(slot: SlotHarness) -> None:
     """As programs do that become daemons. Nothing is lost."""
-    told = Told()
-    over = run(slot, told, ("a",), ("close",), ("b",), ("c",))
-    assert told.values()[0] == "a"
-    assert len(told.ends) + told.unbegun + (over is not None) == 4
+    seen = CallEnds()
+    over = run(slot, seen, ("a",), ("close",), ("b",), ("c",))
+    assert seen.values()[0] == "a"
+    assert len(seen.ends) + seen.unbegun + (over is not None) == 4
 
 
 def test_a_call_that_kills_the_process_loses_no_other(slot: SlotHarness) -> None:
     """Those before it have ended, it has failed, and those behind it go back."""
-    told = Told()
-    over = run(slot, told, ("print", "x"), ("die",), ("b",), ("c",))
-    assert told.values() == ["print"]
+    seen = CallEnds()
+    over = run(slot, seen, ("print", "x"), ("die",), ("b",), ("c",))
+    assert seen.values() == ["print"]
     assert over is not None
     assert (over.outcome, over.error_class) == (FAILED, "signal-SIGKILL")
-    assert told.unbegun == 2
-    assert run(slot, told, ("d",), ("e",)) is None
-    assert told.values() == ["print", "d", "e"]
+    assert seen.unbegun == 2
+    assert run(slot, seen, ("d",), ("e",)) is None
+    assert seen.values() == ["print", "d", "e"]
 
 
 def test_a_stop_ends_the_call_at_work(slot: SlotHarness, tmp_path: Path) -> None:
     """It goes back with those behind it."""
-    told = Told(slot.runner.stop)
-    over = run(slot, told, ("a",), ("wait", str(tmp_path / "never")), ("b",))
-    assert told.values() == ["a"]
+    seen = CallEnds(slot.runner.stop)
+    over = run(slot, seen, ("a",), ("wait", str(tmp_path / "never")), ("b",))
+    assert seen.values() == ["a"]
     assert over is not None
     assert over.outcome == RELEASED
-    assert told.unbegun == 1
+    assert seen.unbegun == 1

@@ -4,21 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from taskq_agent.backoff import FAILURES
 from taskq_agent.core import events as ev
 from taskq_agent.core.claiming import Claiming
 from taskq_agent.core.held_tasks import HeldTasks
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import (
-    DONE,
-    FAILED,
-    OUT_OF_TIME,
-    RELEASED,
-    CampaignTerms,
-    Report,
-    Request,
-)
+from taskq_agent.protocol import DONE, FAILED, OUT_OF_TIME, RELEASED, CampaignTerms, Report, Request
 from taskq_agent.settings import AgentSettings
+from taskq_agent.throttle import FAILURES
 from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
 
 
@@ -73,7 +65,7 @@ def test_tasks_stuck_behind_long_ones_are_handed_back() -> None:
 
 
 def test_max_tasks_is_never_exceeded() -> None:
-    """An agent told to make three attempts claims three tasks, not one more."""
+    """An agent that may make three attempts claims three tasks, not one more."""
     harness = started_harness(100, slots=2, max_tasks=3)
     harness.run_quickly(0.001, 3)
     assert harness.exit == ev.Exit(0, "it has made 3 attempts")

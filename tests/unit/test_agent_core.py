@@ -97,7 +97,7 @@ def test_repeats_come_after_growing_times() -> None:
     assert waits == pytest.approx([1, 2, 4, 5, 5, 5, 5, 5, 5])
 
 
-def test_outage_is_said_once_and_its_end_too() -> None:
+def test_outage_and_its_end_are_logged_once_each() -> None:
     """The log shows when the connection was lost and when it came back, and no more."""
     harness = started_harness(1, slots=1)
     harness.end(0)
@@ -182,7 +182,7 @@ def test_attempt_that_is_in_hand_already_is_not_begun_again() -> None:
 
 def _given(harness: CoreHarness, task: int) -> None:
     """Answer with a task and no verdict, as a gateway does while its database is away."""
-    ahead = Task(1, 1, task, f"t{task}", 1, f"lease {task}", {})
+    ahead = Task(1, 1, task, f"t{task}", 1, f"{task:08x}-0000-7000-8000-000000000000", {})
     harness.in_flight = None
     harness.feed(Answer((), (ahead,), (harness.queue.campaign,)))
 
@@ -222,7 +222,7 @@ def test_failed_report_does_not_keep_a_claim_back() -> None:
     assert ([report.task for report in request.reports], request.want) == ([1, 7], 1)
 
 
-def test_beat_names_the_claim_in_the_air_and_then_its_tasks() -> None:
+def test_heartbeat_names_the_claim_in_the_air_and_then_its_tasks() -> None:
     """There is no moment at which a claimed task is named by neither lease nor fence."""
     harness = CoreHarness(queue_of(5), slots=2, ahead_s=0)
     harness.deliver()
@@ -249,7 +249,7 @@ def test_ended_attempt_is_held_until_its_report_has_a_verdict() -> None:
     assert harness.heartbeat().held == ()
 
 
-def test_beat_that_a_claim_overtook_gives_nothing_away() -> None:
+def test_heartbeat_that_a_claim_overtook_gives_nothing_away() -> None:
     """A beat written down before a claim and arriving after it says nothing about its tasks."""
     harness = started_harness(10, slots=2, ahead_s=0)
     late = harness.heartbeat()
@@ -263,7 +263,7 @@ def test_beat_that_a_claim_overtook_gives_nothing_away() -> None:
     assert harness.stopped_slots == [], "what has ended and is settled is not in hand any more"
 
 
-def test_beat_gives_back_what_the_agent_does_not_know_of() -> None:
+def test_heartbeat_gives_back_tasks_that_the_agent_does_not_know() -> None:
     """Tasks granted under an older lease of the session, which nobody works on, are freed."""
     harness = started_harness(10, slots=2, ahead_s=0)
     older = "00000000-0000-7000-8000-000000000000"
@@ -356,7 +356,7 @@ def test_opening_is_repeated_with_the_same_key() -> None:
     assert harness.heartbeat().session == 1
 
 
-def test_beats_start_with_the_session() -> None:
+def test_heartbeats_start_with_the_session() -> None:
     """The rhythm is the queue's."""
     harness = CoreHarness(queue_of(1), slots=1)
     actions = harness.core.handle(Welcome(5, 7.0, 28.0), harness.now)

@@ -157,6 +157,18 @@ def test_claim_with_a_report_does_not_wait() -> None:
     assert polling.in_flight is None
 
 
+def test_an_agent_whose_last_task_has_ended_waits_in_the_queue_at_once() -> None:
+    """Also if a claim has found nothing while the task ran; each call that follows needs that."""
+    harness = started_harness(1, **{**WAIT, "slots": 2})
+    assert harness.request().want
+    harness.deliver()
+    assert harness.in_flight is None  # it pauses while the task runs
+    harness.end(0)
+    assert harness.request().reports
+    harness.deliver()
+    assert harness.request().wait_s > 0
+
+
 def test_agent_asks_again_at_once_after_a_full_wait() -> None:
     """The gap in which a new task finds nobody waiting stays short."""
     harness = idle_world()
@@ -237,7 +249,7 @@ def test_agent_that_leaves_when_nothing_is_left_says_so() -> None:
         assert harness.request().until_empty is until_empty
 
 
-def test_waiting_claim_stands_for_a_beat() -> None:
+def test_waiting_claim_stands_for_a_heartbeat() -> None:
     """An idle agent needs no second connection."""
     harness = idle_world()
     assert harness.request().wait_s > 0
@@ -277,7 +289,7 @@ def test_task_goes_on_unheard_by_default() -> None:
     assert harness.stopped_slots == []
 
 
-def test_answered_beats_keep_tasks_running() -> None:
+def test_answered_heartbeats_keep_tasks_running() -> None:
     harness = unheard_world(slots=1)
     for _ in range(10):
         harness.tick(100)
@@ -323,7 +335,7 @@ def test_unanswered_calls_do_not_keep_tasks_running() -> None:
     assert set(harness.stopped_slots) == {1}
 
 
-def test_what_has_not_begun_goes_back_unheard() -> None:
+def test_tasks_that_have_not_begun_go_back_when_the_session_is_lost() -> None:
     harness = unheard_world(slots=1)
     harness.run_quickly(0.01, 2)
     waiting = len(harness.heartbeat().held) - 1

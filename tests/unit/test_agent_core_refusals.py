@@ -87,7 +87,7 @@ def picky(harness: CoreHarness) -> PickyQueue:
     return harness.queue
 
 
-def tasks_told(harness: CoreHarness) -> list[list[int]]:
+def reported_tasks(harness: CoreHarness) -> list[list[int]]:
     """Return which tasks the exchanges so far have reported on."""
     return [[report.task for report in one.reports] for one in harness.queue.requests]
 
@@ -101,7 +101,7 @@ def test_reports_of_a_refused_exchange_go_one_at_a_time() -> None:
     """Without a claim, so that nothing but the report can be what is refused."""
     harness = reporting_world(disliked_tasks(2))
     harness.deliver_all()
-    assert tasks_told(harness)[:5] == [[1, 2, 3], [1], [2], [2], [3]]
+    assert reported_tasks(harness)[:5] == [[1, 2, 3], [1], [2], [2], [3]]
     assert [one.want for one in harness.queue.requests[1:5]] == [0, 0, 0, 0]
 
 
@@ -153,7 +153,7 @@ def test_reports_that_come_meanwhile_wait_for_the_end_of_the_search() -> None:
     (slot,) = harness.running
     harness.end(slot)
     harness.deliver_all()
-    assert tasks_told(harness)[1:6] == [[1], [2], [2], [3], [5]]
+    assert reported_tasks(harness)[1:6] == [[1], [2], [2], [3], [5]]
     assert harness.queue.requests[5].want == 4
 
 
@@ -218,7 +218,7 @@ def test_queue_that_refuses_everything_costs_no_report() -> None:
     assert harness.exit == ev.Exit(77, f"the queue refuses to serve it: {REASON}")
     assert spool.items() <= harness.spool.items()
     assert harness.core.undelivered() == len(harness.spool)
-    assert sum(map(len, tasks_told(harness))) <= 3 * len(harness.spool), (
+    assert sum(map(len, reported_tasks(harness))) <= 3 * len(harness.spool), (
         "it does not knock for ever"
     )
 
@@ -257,8 +257,8 @@ def test_attempt_is_held_while_its_report_is_in_doubt() -> None:
         harness.deliver()
 
 
-def test_tally_counts_what_the_queue_has_heard() -> None:
-    """A result that was refused is a failure; what is dropped does not count."""
+def test_tally_counts_delivered_reports_only() -> None:
+    """A refused result counts as a failure; a dropped one does not count."""
     harness = reporting_world(disliked_tasks(2))
     harness.deliver_all()
     tally = harness.core.totals()

@@ -10,7 +10,7 @@ THREE = ("https://a", "https://b", "https://c:8443/queue/")
 
 
 class Clock:
-    """Stands still unless told."""
+    """Stands still unless moved."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -111,7 +111,7 @@ def test_agents_have_orders_of_their_own() -> None:
     assert {GatewayList(THREE).first().host for _ in range(100)} == {"a", "b", "c"}
 
 
-def test_gateways_that_are_told_come_first() -> None:
+def test_gateways_from_the_answers_come_before_the_given_ones() -> None:
     """The given addresses stay, in case that the new ones cannot be reached from here."""
     gateways = gateways_of("https://a")
     gateways.learn(["https://x", "https://y"])
@@ -122,22 +122,24 @@ def test_gateways_that_are_told_come_first() -> None:
     assert [one.host for one in gateways.all()] == ["y", "a"]
 
 
-def test_order_stays_when_it_is_told_again() -> None:
-    """An agent does not wander about with each answer."""
+def test_order_of_gateways_stays_when_the_same_ones_come_again() -> None:
+    """An agent does not move with each answer."""
     gateways = GatewayList(["https://a"])
-    told = [f"https://{name}" for name in "uvwxyz"]
-    gateways.learn(told)
+    addresses = [f"https://{name}" for name in "uvwxyz"]
+    gateways.learn(addresses)
     before = gateways.all()
-    gateways.learn(told[::-1])
+    gateways.learn(addresses[::-1])
     assert gateways.all() == before
 
 
-@pytest.mark.parametrize("told", ["http://127.0.0.1:1", "http://evil", "nonsense", "https://b:x"])
-def test_nobody_is_led_from_https_to_http(told: str) -> None:
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:1", "http://evil", "nonsense", "https://b:x"]
+)
+def test_nobody_is_led_from_https_to_http(address: str) -> None:
     gateways = gateways_of("https://a")
-    gateways.learn([told])
+    gateways.learn([address])
     assert [one.host for one in gateways.all()] == ["a"]
-    gateways.learn([told, "https://b"])
+    gateways.learn([address, "https://b"])
     assert [one.host for one in gateways.all()] == ["b", "a"]
 
 

@@ -134,7 +134,7 @@ def test_python_goes_on_by_an_exception(slot: SlotHarness) -> None:
     assert second.result == {"found": "state"}
 
 
-def test_resident_process_is_told_of_the_folder_and_goes_on(slot: SlotHarness) -> None:
+def test_resident_process_gets_the_folder_of_checkpoints_and_continues(slot: SlotHarness) -> None:
     """By the verdict `continue`."""
     ended = run(slot, talker(), payload={"lines": [{"error": "later", "verdict": "continue"}]})
     assert (ended.outcome, ended.error_class) == (RELEASED, CONTINUED)
@@ -181,8 +181,26 @@ def test_checkpoint_is_uploaded_while_the_attempt_runs(
     assert (ended.outcome, blobs.saved) == (DONE, 1)
 
 
-def test_checkpoint_that_is_too_large_is_said(slot: SlotHarness, tmp_path: Path) -> None:
-    """An attempt that would go on has failed; one that was stopped is handed back, with a word."""
+def test_checkpoints_are_uploaded_again_after_the_node_had_no_room_for_one(
+    slot: SlotHarness, blobs: FrailBlobs, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The attempt runs on meanwhile."""
+    blobs.odd = OSError(errno.EMFILE, "no descriptor")
+    go = tmp_path / "go"
+    script = 'echo a > "$TASKQ_CHECKPOINT/state"; until test -e "$1"; do sleep 0.05; done'
+
+    def wait_and_go(_: Event) -> None:
+        wait_until(lambda: "no descriptor" in caplog.text)
+        blobs.odd = None
+        wait_until(lambda: blobs.saved == 1)
+        go.touch()
+
+    with meanwhile(wait_and_go):
+        assert run(slot, shell(script, str(go)), checkpoint_every_s=0.05).outcome == DONE
+
+
+def test_checkpoint_that_is_too_large_is_reported(slot: SlotHarness, tmp_path: Path) -> None:
+    """An attempt that would go on has failed; one that was stopped is handed back, with a note."""
     large = 'head -c 200000 /dev/zero > "$TASKQ_CHECKPOINT/state"'
     ended = run(slot, shell(f"{large}; exit 85"))
     assert (ended.outcome, ended.error_class) == (FAILED, "checkpoint-refused")

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 import sys
 import time
 from pathlib import Path
@@ -288,95 +286,20 @@ def test_payload_learns_its_task_but_no_secret(
     assert result["TMPDIR"] == result["cwd"] == scratch
 
 
-def test_each_task_finds_its_scratch_folder_empty(slot: SlotHarness) -> None:
-    """Whatever the one before has left there, or done to the folder itself."""
-    handler = command("sh", "-c", 'eval "$1"', "sh", "{script}")
-    for script in (
-        "true",
-        "touch a .b; mkdir -p c/d; touch c/d/e; chmod 500 c/d c",
-        "mkdir -p c/d; touch c/d/e; chmod 0 c/d c .",
-        "chmod 755 .",
-        "ln -s /etc link",
-        'rmdir "$PWD"',
-    ):
-        slot.run(handler, {"script": script})
-        ended = slot.run(handler, {"script": "ls -A | wc -l; stat -c %a ."})
-        assert ended.result == {"stdout": "0\n700"}, script
-
-
-def test_process_left_behind_cannot_write_the_next_result(
-    slot: SlotHarness, tmp_path: Path
-) -> None:
-    """Neither by the path of its own, nor in the folder that it is in."""
-    for pipe in ("go", "gone"):
-        os.mkfifo(tmp_path / pipe)
-    stray = 'echo > "$1/gone"; read x < "$1/go"; echo "{}" > "$TASKQ_RESULT"'
-    stray += '; echo "{}" > taskq-result.json; echo > "$1/gone"'
-    leave = f"setsid sh -c '{stray}' sh \"$1\" < /dev/null > /dev/null 2>&1 &"
-    handler = command("sh", "-c", 'eval "$2"', "sh", str(tmp_path), "{script}")
-    first, second = (
-        slot.run(handler, {"script": script})
-        for script in (
-            leave + ' read x < "$1/gone"',
-            'echo > "$1/go"; read x < "$1/gone"; echo \'{"score": -5}\'',
-        )
-    )
-    assert (first.outcome, second.result) == (DONE, {"score": -5})
-
-
-def test_folder_on_path_that_cannot_be_read_does_not_matter(
-    slot: SlotHarness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A missing program is missing, and a payload's fault stays the payload's."""
-    obstacle = tmp_path / "file" / "folder"
-    obstacle.parent.write_text("not a folder")
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0)
-    monkeypatch.setenv("PATH", f"{obstacle}:{closed}:{os.environ['PATH']}")
-    assert slot.run(command("no-such-program")).error_class == "command-not-found"
-    ended = slot.run(command("echo", "{x}"), {"x": "y" * 200_000})
-    assert ended.error_class == "arguments-too-long"
-
-
-def test_link_in_place_of_the_scratch_folder_is_not_followed(
-    slot: SlotHarness, tmp_path: Path
-) -> None:
-    """What it leads to keeps its permissions, and the link goes."""
-    inside = tmp_path / "home" / "shared"
-    inside.mkdir(parents=True)
-    inside.chmod(0o755)
-    script = 'rm -r "$TASKQ_SCRATCH"; ln -s "$1" "$TASKQ_SCRATCH"'
-    (inside.parent / "taskq-result.json").write_text('{"secret": 1}')
-    assert slot.run(shell(script, str(inside.parent))).error_class == "bad-result"
-    assert stat.S_IMODE(inside.stat().st_mode) == 0o755
-    assert not [path for path in slot.scratch.rglob("*") if path.is_symlink()]
-
-
-def test_result_file_that_is_a_link_is_not_read(slot: SlotHarness, tmp_path: Path) -> None:
-    """It may lead to what the payload could not read itself."""
-    other = tmp_path / "other.json"
-    other.write_text('{"secret": 1}')
-    ended = slot.run(shell('ln -s "$1" "$TASKQ_RESULT"', str(other)))
-    assert (ended.outcome, ended.error_class) == (FAILED, "bad-result")
-    assert "not a regular file but a link" in str(ended.error)
-
-
-def test_scratch_can_be_kept(tmp_path: Path) -> None:
-    with slot_in(tmp_path, keep_scratch=True) as slot:
-        slot.run(shell("echo kept > file"))
-    (file,) = slot.scratch.rglob("file")
-    assert file.read_text() == "kept\n"
-
-
-def test_unusable_scratch_is_the_nodes_fault(tmp_path: Path) -> None:
-    """The tasks stay as they are, and the text names the folder."""
-    (tmp_path / "scratch").write_text("a file where the folder should be")
-    with slot_in(tmp_path) as slot:
-        ended = slot.run(command("true"))
-        assert (ended.outcome, ended.node_broken) == (RELEASED, True)
-        assert ended.error_class == "scratch-unusable"
-        assert str(tmp_path / "scratch") in str(ended.error)
-    (tmp_path / "scratch").unlink()
+@pytest.mark.parametrize(
+    "leave",
+    [
+        "setsid sleep 600",
+        "setsid setsid sh -c 'sleep 600; true'",
+        "nohup sh -c 'cd / && exec sleep 600'",
+        "(trap '' TERM HUP; sleep 600)",
+    ],
+)
+def test_process_left_behind_is_gone_before_the_next_task(slot: SlotHarness, leave: str) -> None:
+    """Also after a success, and in a session of its own: it writes no later task's result."""
+    for end in ("exit 0", "exit 3"):
+        slot.run(shell(f"{leave} < /dev/null > /dev/null 2>&1 & {end}"))
+        assert slot.processes() == []
 
 
 def test_open_files_do_not_add_up(slot: SlotHarness) -> None:

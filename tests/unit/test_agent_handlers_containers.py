@@ -17,10 +17,12 @@ from typing import Any
 
 import pytest
 
+from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, RELEASED
 from tests.helpers.blob_server import BlobSource
 from tests.helpers.paths import PAYLOADS
 from tests.helpers.slot_harness import slot_in
+from tests.helpers.waiting import wait_until
 
 IMAGE = "vina:1.2"
 STAND_IN = f"""#!{sys.executable}
@@ -76,7 +78,9 @@ def boxed(*argv: str, image: str = IMAGE, kind: str = "command") -> dict[str, An
 
 
 @pytest.mark.parametrize("name", ["podman", "docker"])
-def test_service_is_told_all_in_arguments(runtimes: Path, tmp_path: Path, name: str) -> None:
+def test_service_gets_its_whole_container_in_arguments(
+    runtimes: Path, tmp_path: Path, name: str
+) -> None:
     """Whose rights, which folders, which limits; values of variables are in the environment."""
     log, source = install(runtimes, name), BlobSource(tmp_path)
     given = source.add(b"receptor")
@@ -101,7 +105,7 @@ def test_service_is_told_all_in_arguments(runtimes: Path, tmp_path: Path, name: 
     folder = env["TASKQ_SCRATCH"]
     link = Path(json.loads(env["TASKQ_INPUTS"])["r.pdbqt"])
     assert mounts_of(words) == {
-        str(Path(folder).parent): "",
+        folder: "",
         str(link.parent): ",readonly",
         str(tmp_path / "cache" / given.digest): ",readonly",
     }
@@ -130,7 +134,9 @@ def test_apptainer_gets_a_file_or_the_name_in_a_registry(runtimes: Path, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["podman", "apptainer"])
-def test_what_this_node_cannot_run_is_refused(runtimes: Path, tmp_path: Path, name: str) -> None:
+def test_container_that_this_node_cannot_run_is_refused(
+    runtimes: Path, tmp_path: Path, name: str
+) -> None:
     """No runtime, no image, no such file, a folder that cannot be bound."""
     with slot_in(tmp_path) as slot:
         ends = [slot.run(boxed("sh", "-c", "exit 0"))]
@@ -168,18 +174,78 @@ def test_payload_chooses_no_folder_that_a_later_task_is_given(
 ) -> None:
     """A payload that replaces its input link, as if it could, changes no mount of the next one.
 
-    The folder of links is none that a container may write to.
+    A container may write to the folder of its task alone, and only its files and links of inputs
+    are in it too.
     """
     log, source = install(runtimes, name), BlobSource(tmp_path)
     secret, inputs = tmp_path / "secret", {"r": source.add(b"receptor")}
     secret.mkdir()
     attack = f"for link in {{inputs.r}}; do rm $link && ln -s {secret} $link && ls -l $link; done"
     with slot_in(tmp_path, blobs=source) as slot:  # type: ignore[arg-type]
-        assert str(secret) in str(slot.run(boxed("sh", "-c", attack), inputs=inputs).tail)
-        slot.run(boxed("sh", "-c", attack), inputs=inputs)
-    first, second = [words for words, _ in calls(log) if "rm" not in words[:1]]
-    assert mounts_of(first).keys() - mounts_of(second).keys() == set()
-    assert str(secret) not in mounts_of(second)
-    writable = [path for path, how in mounts_of(second).items() if how not in {",readonly", ",ro"}]
-    link = first[-1].split()[3].rstrip(";")
-    assert [path for path in writable if Path(link).is_relative_to(path)] == []
+        for _ in range(2):
+            assert str(secret) in str(slot.run(boxed("sh", "-c", attack), inputs=inputs).tail)
+    prefix = "APPTAINERENV_" if name == "apptainer" else ""
+    for words, env in calls(log):
+        if "rm" not in words[:1]:
+            writable = [
+                path for path, how in mounts_of(words).items() if how not in {",readonly", ",ro"}
+            ]
+            assert writable == [env[f"{prefix}TASKQ_SCRATCH"]]
+            assert str(secret) not in mounts_of(words)
+            link = words[-1].split()[3].rstrip(";")
+            assert not Path(link).is_relative_to(writable[0])
+
+
+def test_start_that_replaces_its_links_chooses_nothing_for_the_next_start_of_its_batch(
+    runtimes: Path, tmp_path: Path
+) -> None:
+    """No folder is made anew between the starts of a search for the one that crashes."""
+    log, source = install(runtimes, "podman"), BlobSource(tmp_path)
+    secret, inputs = tmp_path / "secret", {"r": source.add(b"receptor")}
+    secret.mkdir()
+    attack = f"rm {{inputs.r}} && ln -s {secret} {{inputs.r}} && kill -9 $$"
+    handler = {**boxed("sh", "-c", attack), "batch": 4}
+    with slot_in(tmp_path, blobs=source) as slot:  # type: ignore[arg-type]
+        slot.run_batch(handler, [{}] * 4, inputs=inputs)
+    starts = [mounts_of(words) for words, _ in calls(log) if "rm" not in words[:1]]
+    assert len(starts) > 2
+    assert not any(str(secret) in mounts for mounts in starts)
+
+
+SPOILER = """
+import json, os, subprocess, sys
+for line in sys.stdin:
+    one = json.loads(line)
+    if "task" in one:
+        scratch = one["task"]["scratch"]
+        print(json.dumps(dict(id=one["id"], result=dict(at=scratch))), flush=True)
+        subprocess.run(["sh", "-c", sys.argv[1], "sh", os.path.dirname(scratch)])
+"""
+
+
+@pytest.mark.parametrize("name", ["podman", "apptainer"])
+@pytest.mark.parametrize("harm", ['rm -rf "$1"', 'rm -rf "$1"; touch "$1"'])
+def test_resident_program_that_spoils_its_folder_is_replaced(
+    runtimes: Path, tmp_path: Path, name: str, harm: str
+) -> None:
+    """It sees the folders of its tasks only within its own, which no other program gets."""
+    log = install(runtimes, name)
+    script = tmp_path / "spoiler.py"
+    script.write_text(SPOILER)
+    handler = boxed(sys.executable, str(script), harm, kind="process")
+    with slot_in(tmp_path) as slot:
+        ends: list[Ended] = []
+        for _ in range(3):
+            ends.append(slot.run(handler))
+            wait_until(lambda: not at_of(ends[-1]).parent.is_dir())
+        assert [ended.outcome for ended in ends] == [DONE] * 3, ends
+    starts = [words for words, _ in calls(log) if "rm" not in words[:1]]
+    places = [Path(path) for words in starts for path in mounts_of(words)]
+    assert len(set(places)) == len(places) == len(ends)
+    assert [at_of(ended).parent for ended in ends] == places
+
+
+def at_of(ended: Ended) -> Path:
+    """Return the folder that a task has named as its own."""
+    assert ended.result is not None, ended
+    return Path(str(ended.result["at"]))

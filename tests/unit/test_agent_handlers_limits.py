@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from taskq_agent import procfs
 from taskq_agent.errors import TransportFailed
 from taskq_agent.handlers import Ended
 from taskq_agent.handlers.base import AttemptOver
@@ -72,7 +74,7 @@ def test_time_and_largest_size_of_a_command_are_kept(slot: SlotHarness) -> None:
 
 
 @pytest.mark.thorough
-def test_what_a_child_has_started_counts(slot: SlotHarness) -> None:
+def test_processes_of_a_child_count_as_its_use(slot: SlotHarness) -> None:
     """Its time when it was waited for, its size while it was there."""
     nested = '"$1" -c "$2" 200 1000 & "$1" -c "$2" 200 1000 & wait'
     limit = {"memory": (300 * MIB,)}
@@ -126,6 +128,22 @@ def test_attempt_that_takes_more_memory_than_it_may_is_ended(
     assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, OUT_OF_MEMORY, True)
     assert "its limit is 100 MiB" in str(ended.error)
     assert slot.run(shell("exit 0"), resources={"memory": (100 * MIB,)}).outcome == DONE
+
+
+def test_memory_is_measured_again_after_a_look_at_it_has_failed(
+    slot: SlotHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise no attempt of the agent would have a limit from then on."""
+    failures, family = [OSError(errno.EMFILE, "no descriptor")] * 2, procfs.family
+
+    def frail(pid: int) -> list[int]:
+        if failures:
+            raise failures.pop()
+        return family(pid)
+
+    monkeypatch.setattr(procfs, "family", frail)
+    ended = slot.run(occupy(200, 1000), resources={"memory": (100 * MIB,)})
+    assert (ended.outcome, ended.error_class, failures) == (FAILED, OUT_OF_MEMORY, [])
 
 
 def test_ends_for_want_of_memory_count_as_such_where_there_is_a_limit(slot: SlotHarness) -> None:

@@ -131,6 +131,17 @@ def test_files_that_are_refused_fail_the_attempt_for_good(
     assert blobs.written == {}
 
 
+def test_folder_with_names_without_end_costs_its_attempt_only(
+    slot: SlotHarness, blobs: FrailOutputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not read to the end: the agent's memory is not limited like a task's."""
+    monkeypatch.setattr("taskq_agent.archive.MOST_NAMES", 50)
+    script = 'for n in $(seq 60); do ln -s x "$TASKQ_OUT/.$n"; done; touch "$TASKQ_OUT/pose"'
+    ended = run(slot, shell(script))
+    assert (ended.outcome, ended.error_class) == (FAILED, "output-refused")
+    assert blobs.written == {}
+
+
 def test_node_that_is_out_of_files_costs_an_attempt_at_most(tmp_path: Path) -> None:
     """Another one may find the files."""
     (tmp_path / OUTPUT_FOLDER).mkdir()
@@ -170,14 +181,11 @@ def test_link_in_place_of_the_folder_is_not_followed(
 
 @pytest.mark.thorough
 def test_store_that_is_away_is_waited_for(slot: SlotHarness, blobs: FrailOutputs) -> None:
-    """For as long as the agent is patient; then the attempt may be made again."""
+    """The attempt is not made again."""
     blobs.away = 2
     leaves = shell('echo x > "$TASKQ_OUT/x"')
     assert run(slot, leaves).outcome == DONE
     assert files(blobs) == {"x": b"x\n"}
-    blobs.away = 1_000
-    ended = run(slot, leaves)
-    assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "output-upload", True)
 
 
 def test_without_room_the_task_goes_back(slot: SlotHarness, blobs: FrailOutputs) -> None:

@@ -21,7 +21,7 @@ def slot(tmp_path: Path) -> Iterator[SlotHarness]:
         yield harness
 
 
-def test_process_is_told_the_parameters_once_and_then_tasks(slot: SlotHarness) -> None:
+def test_resident_process_gets_the_parameters_once_and_then_tasks(slot: SlotHarness) -> None:
     pids = set()
     for number in (1, 2, 3):
         ended = slot.run(talker(), {"x": "\u00e4"}, params={"p": 1}, key=f"k{number}")

@@ -83,7 +83,7 @@ def test_exception_says_what_follows(
 @pytest.mark.parametrize(
     "what", rest_thorough(["list", "nan", "set", "huge", "reserved", "nul", "surrogate"], 2)
 )
-def test_what_cannot_be_stored_fails_for_good(slot: SlotHarness, what: str) -> None:
+def test_result_that_cannot_be_stored_fails_for_good(slot: SlotHarness, what: str) -> None:
     ended = slot.run(python("answer"), {"what": what})
     assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, False, "bad-result")
 
@@ -179,7 +179,7 @@ def test_missing_function_refuses_the_campaign(
         ("prepare_crashing", "", (RELEASED, True, "prepare-failed")),
     ],
 )
-def test_what_fails_while_preparing_does_not_use_up_the_tasks(
+def test_failure_to_prepare_uses_up_no_attempts_of_tasks(
     slot: SlotHarness, prepare: str, how: str, expected: tuple[Any, ...]
 ) -> None:
     ended = slot.run(python("add", prepare), params={"how": how})
@@ -228,7 +228,7 @@ def test_each_task_has_its_own_place(slot: SlotHarness) -> None:
     assert len(seen) == 3
 
 
-def test_what_is_prepared_may_leave_files_for_all_tasks(slot: SlotHarness, tmp_path: Path) -> None:
+def test_preparation_may_leave_files_for_all_tasks(slot: SlotHarness, tmp_path: Path) -> None:
     handler = python("shared_is", "prepare")
     for _ in range(2):
         result = slot.run(handler, params={"journal": str(tmp_path / "journal")}).result

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import taskq_agent
-from taskq_agent import procfs, reaper
+from taskq_agent import reaper, strays
 from tests.helpers.slot_harness import (
     PAYLOADS,
     processes_with,
@@ -142,7 +142,7 @@ def test_mark_leads_to_sessions_and_to_those_who_left_them(tmp_path: Path) -> No
     stranger = subprocess.Popen(["sleep", "600"], env={**environment, "MARK": "abcd:1:"})
     try:
         wait_until(lambda: (tmp_path / "b").exists() and (tmp_path / "b").read_text())
-        procfs.kill_marked("MARK=abc:")
+        strays.kill_marked("MARK=abc:")
         assert leader.wait(timeout=60) == -signal.SIGKILL
         for name in ("a", "b"):
             wait_for_exit(int((tmp_path / name).read_text()))
@@ -152,7 +152,7 @@ def test_mark_leads_to_sessions_and_to_those_who_left_them(tmp_path: Path) -> No
         stranger.wait()
 
 
-def test_killed_reaper_is_replaced_and_told_everything(tmp_path: Path) -> None:
+def test_replacement_of_a_killed_reaper_knows_everything_to_reap(tmp_path: Path) -> None:
     """Somebody may kill the small process; the next child that starts brings another one."""
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -168,7 +168,7 @@ def test_killed_reaper_is_replaced_and_told_everything(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_what_was_taken_back_is_spared(tmp_path: Path) -> None:
+def test_reaper_spares_entries_that_were_taken_back(tmp_path: Path) -> None:
     own = reaper.Reaper()
     sleeper = subprocess.Popen(["sleep", "600"], start_new_session=True)
     for kind, thing in (("group", sleeper.pid), ("folder", str(tmp_path))):
@@ -190,7 +190,7 @@ def test_number_with_a_new_owner_is_spared() -> None:
     sleeper.wait()
 
 
-def test_reaper_is_told_of_what_there_is_and_of_no_more(tmp_path: Path) -> None:
+def test_reaper_knows_processes_and_folders_as_long_as_they_exist(tmp_path: Path) -> None:
     entries = reaper.shared()._entries  # noqa: SLF001 - what it knows is the point
     with slot_in(tmp_path) as slot:
         slot.run(shell("true"))

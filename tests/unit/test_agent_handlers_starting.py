@@ -38,7 +38,7 @@ UNSTARTABLE = pytest.mark.parametrize(
 
 
 @UNSTARTABLE
-def test_what_keeps_a_script_from_being_started_is_named(
+def test_error_names_what_keeps_a_script_from_being_started(
     slot: SlotHarness, tmp_path: Path, content: bytes, reason: str
 ) -> None:
     """Not that it was not found: it is there."""
@@ -49,10 +49,10 @@ def test_what_keeps_a_script_from_being_started_is_named(
     assert reason in str(ended.error)
 
 
-def test_program_on_path_that_cannot_be_executed_is_said_to_be_there(
+def test_program_on_path_without_its_mode_is_not_reported_as_missing(
     slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lost mode is another repair than a missing program."""
+    """A lost mode needs another repair than a missing program."""
     (tmp_path / "dock-19").write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     ended = slot.run(command("dock-19"))
@@ -81,9 +81,9 @@ def test_a_script_on_path_is_looked_at_too(
     assert "'dock.sh' is there, but its interpreter, '/no/python'" in str(ended.error)
 
 
-@pytest.mark.parametrize(("code", "told"), [(127, "is not found"), (126, "cannot be executed")])
+@pytest.mark.parametrize(("code", "reason"), [(127, "is not found"), (126, "cannot be executed")])
 def test_cr_lf_is_named_where_it_is_env_that_fails(
-    slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, told: str
+    slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, reason: str
 ) -> None:
     """`env` is started, and finds no `sh` with a CR in its name: in no folder, or none it may read.
 
@@ -96,13 +96,15 @@ def test_cr_lf_is_named_where_it_is_env_that_fails(
     monkeypatch.setenv("PATH", f"{hidden}:/usr/bin:/bin" if code == 126 else "/usr/bin:/bin")
     ended = slot.run(command(str(program)))
     assert (ended.error_class, ended.exit_code) == (f"exit-{code}", code)
-    assert f"as when a program {told}: its first line ends in CR LF" in str(ended.error)
+    assert f"as when a program {reason}: its first line ends in CR LF" in str(ended.error)
     assert "looks for 'sh\\r'" in str(ended.error)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the loader is an ELF program's")
-def test_a_program_of_another_system_is_told(slot: SlotHarness, tmp_path: Path) -> None:
-    """A loader that is missing is for the kernel a file that is missing."""
+def test_program_of_another_system_is_not_reported_as_missing(
+    slot: SlotHarness, tmp_path: Path
+) -> None:
+    """For the kernel, a missing loader is a missing file."""
     data = Path("/bin/true").resolve().read_bytes()
     found = next((name for name in (b"/lib64/ld-linux", b"/lib/ld-linux") if name in data), None)
     if found is None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -18,7 +21,7 @@ from taskq_agent.errors import TransportError
 from taskq_agent.handlers import results
 from taskq_agent.handlers.base import Ended
 from taskq_agent.handlers.results import BadAnswer
-from taskq_agent.http.answers import decoded, error_of
+from taskq_agent.http.answers import error_of
 from taskq_agent.protocol import (
     DONE,
     Ack,
@@ -32,10 +35,28 @@ from taskq_agent.protocol import (
     Task,
     Unservable,
     Welcome,
-    dumps,
 )
 from taskq_agent.spool import Spool
+from taskq_agent.wire import decoded, dumps
 from tests.helpers.corruption import ANYTHING, corrupted
+
+#: Reads long numbers, within 20 s of a processor.
+_READ = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+from taskq_agent import buffers
+from taskq_agent.handlers import results
+text = b'{"x": ' + b"7" * 8_000_000 + b"}"
+packed = b"".join(map(bytes, buffers.packed([text])))
+for read in (results.parsed, lambda one: buffers.json_of(packed)):
+    try:
+        read(text)
+    except ValueError as error:
+        assert "digits" in str(error), error
+    else:
+        raise SystemExit("it was read")
+assert results.parsed(b'{"x": ' + b"7" * 400 + b', "y": 0.' + b"3" * 9_000 + b"}")["x"] > 7
+"""
 
 pytestmark = pytest.mark.thorough
 
@@ -107,7 +128,7 @@ def test_any_refusal_is_an_error_of_the_transport(
 
 def report_of(task: int) -> Report:
     """Return a report on a task."""
-    return Report(1, task, f"lease {task}", DONE, result={"task": task})
+    return Report(1, task, f"{task:08x}-0000-7000-8000-000000000000", DONE, result={"task": task})
 
 
 @given(data=st.data())
@@ -163,3 +184,11 @@ def test_any_line_of_a_payload_process_is_a_value_or_refused(before: bytes, text
     """Bytes that are no UTF-8 or no JSON are a ValueError, as is what is nested too deep."""
     with suppress(ValueError):
         results.parsed(before + text)
+
+
+def test_numbers_of_millions_of_digits_are_refused_at_once_by_any_python() -> None:
+    """Also where Python has no limit of its own, and would read for hours."""
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONINTMAXSTRDIGITS": "0"}
+    read = [sys.executable, "-c", _READ]
+    ended = subprocess.run(read, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr

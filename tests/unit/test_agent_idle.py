@@ -48,7 +48,7 @@ def test_a_long_poll_ends_when_the_agent_would_leave() -> None:
     assert harness.request().wait_s <= 10
 
 
-def test_idle_agent_that_hears_nothing_leaves_too() -> None:
+def test_idle_agent_leaves_during_an_outage_too() -> None:
     """A batch job does not wait out an outage with empty hands."""
     harness = CoreHarness(queue_of(0), idle_timeout_s=60)
     harness.deliver_all()

@@ -132,8 +132,10 @@ def test_killed_process_leaves_what_it_had_to_the_next(source: BlobSource, folde
 
 
 @pytest.mark.thorough
-def test_who_waits_for_another_can_be_stopped(source: BlobSource, folder: Path) -> None:
-    """The other may hang."""
+def test_fetch_that_waits_for_another_agent_can_be_stopped(
+    source: BlobSource, folder: Path
+) -> None:
+    """The other agent may hang."""
     wanted = source.add(secrets.token_bytes(SIZE))
 
     def stopped(_: float) -> None:
@@ -245,6 +247,22 @@ def test_cache_is_bounded_on_nfs(
     assert not path.exists()
 
 
+@pytest.mark.parametrize("lacking", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_file_system_without_locks_is_named_with_the_option_for_another(
+    source: BlobSource, folder: Path, monkeypatch: pytest.MonkeyPatch, lacking: int
+) -> None:
+    """As some network file systems; "Function not implemented" says nothing."""
+
+    def flock(_: int, __: int) -> None:
+        raise OSError(lacking, os.strerror(lacking))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    said = "the file system has no locks .*; give --cache a folder on a local disk"
+    with pytest.raises(OSError, match=said) as caught:
+        InputCache(folder, source).hold(source.add(b"x"), pause)
+    assert caught.value.errno == lacking
+
+
 def test_cache_is_bounded_and_what_is_in_use_stays(source: BlobSource, folder: Path) -> None:
     """The one that was not used for longest goes first."""
     cache = InputCache(folder, source, max_bytes=350)
@@ -310,8 +328,8 @@ def test_symbolic_link_is_not_followed(
     assert victim.read_bytes() == b"evil"
 
 
-def test_what_is_no_digest_is_refused(source: BlobSource, folder: Path) -> None:
-    """It becomes a file's name."""
+def test_malformed_digest_is_refused(source: BlobSource, folder: Path) -> None:
+    """It would become the name of a file."""
     with pytest.raises(Refused):
         InputCache(folder, source).hold(Input("../../etc/passwd", 1), pause)
     with pytest.raises(Refused):

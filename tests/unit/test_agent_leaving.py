@@ -51,8 +51,8 @@ def test_second_signal_stops_running_tasks_at_once() -> None:
     assert sorted(harness.stopped_slots) == [0, 1]
 
 
-def test_task_that_was_done_when_told_to_stop_is_done() -> None:
-    """A result is not thrown away because the order to stop came first."""
+def test_task_that_ends_before_the_order_to_stop_arrives_is_done() -> None:
+    """Its result is not thrown away."""
     harness = started_harness(1, slots=1, grace_s=0)
     harness.feed(ev.TermSignal())
     assert harness.stopped_slots == [0]
@@ -70,8 +70,8 @@ def test_order_to_stop_is_given_again() -> None:
     assert harness.stopped_slots == [0, 0]
 
 
-def test_claim_in_the_air_when_told_to_leave_is_handed_back() -> None:
-    """No task is left behind working because the agent was leaving when it came."""
+def test_tasks_of_a_claim_in_flight_are_handed_back_when_the_agent_leaves() -> None:
+    """No task stays working because it came while the agent was leaving."""
     harness = CoreHarness(queue_of(3), slots=1)
     harness.deliver()
     harness.feed(ev.TermSignal())

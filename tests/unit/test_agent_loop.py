@@ -6,9 +6,11 @@ import signal
 import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.loop import Agent, AgentSummary
 from taskq_agent.protocol import (
@@ -23,7 +25,7 @@ from taskq_agent.protocol import (
 )
 from taskq_agent.settings import AgentSettings
 from taskq_agent.threads import Watchdog
-from tests.helpers.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
+from tests.helpers.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE, MemoryQueue
 from tests.helpers.threaded_agent import (
     FunctionRunner,
     MemoryTransport,
@@ -98,7 +100,7 @@ def test_lost_session_costs_a_second_run_at_most() -> None:
     assert sum(agent_thread.runs.values()) <= 42, "only what was in hand runs again"
 
 
-def test_beats_go_on_while_a_call_is_in_the_air() -> None:
+def test_heartbeats_continue_while_a_call_is_in_flight() -> None:
     """A queue that is slow to answer does not find the session expired meanwhile."""
     queue = queue_of(2, heartbeat_s=0.02)
     answer_now = threading.Event()
@@ -122,7 +124,7 @@ def test_beats_go_on_while_a_call_is_in_the_air() -> None:
     assert queue.counts() == {DONE: 2}
 
 
-def test_work_goes_on_while_a_beat_is_in_the_air() -> None:
+def test_work_continues_while_a_heartbeat_is_in_flight() -> None:
     """A beat that hangs does not keep tasks waiting."""
     queue = queue_of(20, heartbeat_s=0.02)
     all_done = threading.Event()
@@ -138,8 +140,35 @@ def test_work_goes_on_while_a_beat_is_in_the_air() -> None:
         agent_thread.agent.terminate()
 
 
+@pytest.mark.parametrize("error", [SessionLost("gone"), TransportFailed("hung up")])
+def test_agent_that_leaves_logs_nothing_about_a_heartbeat_in_flight(
+    caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    """The session ends, so the beat may find none, or no connection; nothing is wrong."""
+    queue, leaving = queue_of(0, heartbeat_s=0.02), threading.Event()
+
+    class Slow(MemoryTransport):
+        def __init__(self, queue: MemoryQueue) -> None:
+            super().__init__(queue)
+            self.close = self.close_slowly  # type: ignore[assignment]  # same arguments
+
+        def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
+            assert beat
+            assert leaving.wait(60)
+            raise error
+
+        def close_slowly(self, *words: Any) -> None:
+            leaving.set()
+            wait_until(lambda: "while the session ended" in caplog.text)
+            queue.close(*words)
+
+    caplog.set_level(logging.DEBUG)
+    ThreadedAgent(queue, transport=Slow(queue), slots=1, idle_timeout_s=0.1).work()
+    assert [one.message for one in caplog.records if one.levelno > logging.INFO] == []
+
+
 @pytest.mark.thorough
-def test_beat_without_answer_is_repeated_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeat_without_answer_is_repeated_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost beat does not cost a whole interval of the session's life."""
     monkeypatch.setattr("taskq_agent.heartbeat._LONGEST_RETRY_S", 0.05)
     beats = iter([REQUEST_LOST, REQUEST_LOST])
@@ -253,7 +282,7 @@ def test_runner_that_fails_ends_the_agent(caplog: pytest.LogCaptureFixture) -> N
     assert "a fault of the runner" in caplog.text
 
 
-def test_dead_beat_thread_ends_the_agent(caplog: pytest.LogCaptureFixture) -> None:
+def test_dead_heartbeat_thread_ends_the_agent(caplog: pytest.LogCaptureFixture) -> None:
     """An agent that no longer beats would work on what others are given."""
     queue = queue_of(1)
 

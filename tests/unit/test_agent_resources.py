@@ -10,7 +10,7 @@ from taskq.model.errors import InvalidCampaign, UsageError
 from taskq.model.requirements import MAX_TAGS, check_offers, check_requires
 from taskq_agent import resources
 from taskq_agent.resources import Resources
-from taskq_agent.text import in_bytes, size_in_bytes
+from taskq_agent.units import in_bytes, size_in_bytes
 
 GIB = 1 << 30
 
@@ -24,7 +24,7 @@ def test_size_is_in_powers_of_1024(word: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "0", "-1G", "4X", "nan", "1e3", "9999999T", "4G 8G", "\0"])
-def test_what_is_no_size_is_refused(word: str) -> None:
+def test_malformed_size_is_refused(word: str) -> None:
     with pytest.raises(ValueError, match="size"):
         size_in_bytes(word)
 
@@ -65,7 +65,7 @@ def test_slots_have_equal_shares_of_their_own() -> None:
     assert {(one.count, one.memory) for one in shares} == {(3, 5 * GIB)}
 
 
-def test_agent_offers_what_a_slot_has_unless_it_is_told_otherwise() -> None:
+def test_agent_offers_the_resources_of_a_slot_unless_tags_override_them() -> None:
     share = Resources(4, (), 5 * GIB + 1, ("0",))
     assert resources.offers(share, ()) == ("cores=4", "mem=5", "gpus=1")
     assert resources.offers(share, ("mem=64", "avx")) == ("mem=64", "avx", "cores=4", "gpus=1")

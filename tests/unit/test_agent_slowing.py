@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from taskq_agent.backoff import COMPARED_ATTEMPTS, COMPARED_S, FAILURES, FAST_S
 from taskq_agent.core import events as ev
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, CampaignOutcomes, Orders, Trouble
+from taskq_agent.throttle import COMPARED_ATTEMPTS, COMPARED_S, FAILURES, FAST_S
 from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
 
 BROKEN = Ended(FAILED, error_class="no-scratch", error="")
@@ -185,7 +185,7 @@ def test_attempt_that_goes_well_or_takes_long_readmits_the_agent(
     [Ended(FAILED, retry=False, error_class="bad-input", error=""), Ended(RELEASED)],
     ids=["for good", "handed back"],
 )
-def test_what_says_nothing_about_the_node_does_not_slow_it(ended: Ended) -> None:
+def test_failures_found_by_a_handler_do_not_slow_the_node(ended: Ended) -> None:
     """A handler that finds a task bad has looked at it."""
     harness = started_harness(10_000, slots=1)
     harness.run_quickly(0.01, 5 * FAILURES, ended)
@@ -198,8 +198,8 @@ def test_what_says_nothing_about_the_node_does_not_slow_it(ended: Ended) -> None
     assert harness.heartbeat().trouble is not None
 
 
-def test_claim_is_not_parked_until_trouble_and_its_end_were_told() -> None:
-    """A claim that is parked stands for beats, and says nothing."""
+def test_claim_does_not_wait_until_trouble_and_its_end_were_reported() -> None:
+    """A waiting claim stands for heartbeats, and carries no tally."""
     harness = started_harness(FAILURES + 1, slots=1, longest_wait_s=50)
     harness.run_quickly(0.01, FAILURES, BROKEN)
     session = harness.heartbeat().session
@@ -253,7 +253,7 @@ def test_suspicious_host_makes_one_attempt_at_a_time_however_long_it_takes() -> 
     assert len(harness.running) == 4
 
 
-def test_beats_tell_how_the_last_first_attempts_have_ended() -> None:
+def test_heartbeats_report_how_the_latest_first_attempts_ended() -> None:
     """Not those of tasks that were tried before, nor what the handler has found bad."""
     harness = started_harness(1_000, slots=1)
     assert harness.heartbeat().tally == ()
@@ -266,7 +266,7 @@ def test_beats_tell_how_the_last_first_attempts_have_ended() -> None:
     assert harness.heartbeat().tally == (CampaignOutcomes(campaign, COMPARED_ATTEMPTS - 1, 1),)
 
 
-def test_attempts_at_what_has_failed_before_are_not_told() -> None:
+def test_attempts_at_tasks_that_failed_before_are_not_counted() -> None:
     """They fail on any host."""
     harness = tried_world()
     harness.run_quickly(1, 3, BROKEN)

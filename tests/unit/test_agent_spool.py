@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import logging
 import os
 import signal
@@ -39,7 +41,7 @@ reports = st.builds(
 
 
 def report_of(task: int, text: str = "") -> Report:
-    return Report(1, task, f"lease {task}", DONE, result={"text": text})
+    return Report(1, task, f"{task:08x}-0000-7000-8000-000000000000", DONE, result={"text": text})
 
 
 @pytest.fixture
@@ -153,12 +155,38 @@ def test_reports_of_a_killed_process_are_taken_over(tmp_path: Path) -> None:
     assert left_in(tmp_path) == [report_of(1)]
 
 
+def test_file_system_without_locks_is_named_and_reports_stay_in_memory(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The agent works on, and its warning says which option helps."""
+
+    def flock(_: int, __: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    keep(spool, report_of(1))
+    assert spool.is_unusable
+    assert "no locks (No locks available); give --spool a folder on a local disk" in caplog.text
+
+
 def test_torn_last_line_costs_no_other_report(spool: Spool, tmp_path: Path) -> None:
     """A line that was being written when the node died is passed over."""
     keep(spool, report_of(1), report_of(2))
     spool.close()
     (path,) = files_in(tmp_path)
     path.write_bytes(path.read_bytes()[:-5])
+    assert left_in(tmp_path) == [report_of(1)]
+
+
+def test_planted_file_that_claims_to_be_huge_is_read_no_further(
+    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A payload of the same user may leave one; what was written before is sent."""
+    monkeypatch.setattr("taskq_agent.spool.MAX_LINE_BYTES", 1_000)
+    keep(spool, report_of(1))
+    spool.close()
+    with spool.path.open("ab") as file:
+        file.truncate(1 << 40)
     assert left_in(tmp_path) == [report_of(1)]
 
 

@@ -58,7 +58,7 @@ def test_report_that_was_not_lost_is_a_duplicate() -> None:
     assert harness.queue.verdicts == {ACCEPTED: 2, DUPLICATE: 1}
 
 
-def test_beat_finds_the_other_server_and_gives_nothing_away() -> None:
+def test_heartbeat_finds_the_other_server_and_gives_nothing_away() -> None:
     """It does not name what was reported, and a server that lost the report must not hand it on."""
     harness = reported()
     harness.queue.fail_over(1)
@@ -129,8 +129,8 @@ def test_lost_report_is_sent_again_when_a_replaced_server_is_back() -> None:
     assert harness.heartbeat().timeline == harness.queue.timeline
 
 
-def test_queue_that_does_not_tell_its_timeline_is_no_reason_for_anything() -> None:
-    """Gateways of earlier releases do not."""
+def test_agent_ignores_an_unknown_timeline() -> None:
+    """Gateways of earlier releases do not send one."""
     harness = started_harness(3, slots=2, ahead_s=0)
     harness.queue.timeline = 0
     harness.end(0)
@@ -147,7 +147,7 @@ def report(task: int) -> Report:
 
 
 @pytest.mark.parametrize("size", [1, MOST_BYTES // 10])
-def test_what_is_kept_is_bounded(size: int) -> None:
+def test_kept_reports_are_bounded(size: int) -> None:
     """In number and in bytes; the newest are kept."""
     replay = FailoverReplay()
     for task in range(2 * MOST_REPORTS):

@@ -58,6 +58,37 @@ def test_try_takes_campaign_and_inputs_from_files(
     assert ended["result"] == {"stdout": "ATOM\n3 7 /dock/1lf3"}
 
 
+@pytest.mark.parametrize("batch", [None, 3])
+def test_try_runs_each_payload_in_the_lines_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], batch: int | None
+) -> None:
+    log = str(tmp_path / "starts")
+    payloads = [{"n": n, "do": do, "log": log} for n, do in enumerate(("well", "die", "well"), 1)]
+    file = tmp_path / "payloads.jsonl"
+    file.write_text("\n\n".join(map(json.dumps, payloads)))
+    argv = ["sh", "-c", "test $0 = well", "{do}"]
+    handler = {"kind": "command", "argv": argv}
+    if batch is not None:
+        argv = [sys.executable, str(PAYLOADS / "batcher.py"), "file", "{tasks}"]
+        handler |= {"argv": argv, "batch": batch}
+    code = main(["try", "--handler", json.dumps(handler), "--payloads", str(file)])
+    ends = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {end["n"]: end["outcome"] for end in ends} == {1: "done", 2: "failed", 3: "done"}
+    assert code == os.EX_TEMPFAIL
+    if batch is not None:
+        assert json.loads((tmp_path / "starts").read_text().splitlines()[0]) == [1, 2, 3]
+
+
+def test_try_names_the_line_of_a_file_of_payloads_that_is_no_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "payloads.jsonl"
+    for text, why in (("{}\n[]\n", "not a JSON object"), ("{}\n{\n", "not JSON")):
+        file.write_text(text)
+        assert main(["try", "--handler", "{}", "--payloads", str(file)]) == 2
+        assert f"{file}, line 2: {why}" in capsys.readouterr().err
+
+
 def test_try_takes_what_campaign_show_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,10 +138,10 @@ EMPTY = "empty.json"
         (["--campaign-file", "/etc/passwd"], "not a campaign file"),
     ],
 )
-def test_what_cannot_be_tried_is_a_wrong_call(
+def test_wrong_call_of_try_names_what_is_wrong(
     words: list[str], text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """With the name of what is wrong."""
+    """With code 2."""
     empty = tmp_path / EMPTY
     empty.write_text("{}")  # JSON: Python 3.10 reads no TOML
     words = [str(empty) if word == EMPTY else word for word in words]
@@ -190,8 +221,9 @@ def test_wrong_call_is_explained(
 
 
 def test_version_names_release_and_protocol(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["version"]) == 0
-    assert "protocol 1" in capsys.readouterr().out
+    for words in (["version"], ["--version"]):
+        assert main(words) == 0
+        assert "protocol 1" in capsys.readouterr().out
 
 
 def test_agent_runs_from_one_file(tmp_path: Path) -> None:

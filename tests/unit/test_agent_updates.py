@@ -14,9 +14,10 @@ import pytest
 
 import taskq_agent
 from taskq_agent.core import events as ev
+from taskq_agent.errors import LostOnTheWay
 from taskq_agent.handlers.live import LiveAttempt, Tail, parsed
 from taskq_agent.heartbeat import HeartbeatThread, UpdateCollector, with_updates
-from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Welcome, dumps
+from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Trouble, Welcome
 from taskq_agent.task_messages import (
     MAX_NOTE_CHARS,
     MAX_OUTPUTS,
@@ -26,6 +27,7 @@ from taskq_agent.task_messages import (
     UpdatingHeartbeat,
 )
 from taskq_agent.threads import Watchdog
+from taskq_agent.wire import dumps
 from tests.helpers.meanwhile import meanwhile
 from tests.helpers.slot_harness import SlotHarness, python, shell, slot_in
 from tests.helpers.waiting import wait_until
@@ -108,7 +110,7 @@ def test_nothing_but_a_file_of_its_own_is_read(tmp_path: Path) -> None:
     assert live.update(()) is None
 
 
-def test_output_is_told_of_the_attempt_that_is_followed_only() -> None:
+def test_only_the_followed_attempt_sends_its_output() -> None:
     """Its last bytes, and how many there were."""
     live, output = LiveAttempt(), Tail(8)
     live.begin(HELD, "/nowhere")
@@ -193,14 +195,14 @@ def test_heartbeat_carries_a_bounded_number_of_updates() -> None:
     bare = Heartbeat(7, held=tuple(Held(1, n, "lease") for n in range(1_000)))
     assert with_updates(bare, []) is bare
     assert with_updates(bare, [update(5_000)]) is bare
-    told = with_updates(bare, [update(n, "eA==" if n >= 900 else None) for n in range(1_000)])
-    assert isinstance(told, UpdatingHeartbeat)
-    assert (told.session, told.held) == (bare.session, bare.held)
-    assert len(told.updates) == MAX_UPDATES
-    assert [one.output is not None for one in told.updates] == [
+    heartbeat = with_updates(bare, [update(n, "eA==" if n >= 900 else None) for n in range(1_000)])
+    assert isinstance(heartbeat, UpdatingHeartbeat)
+    assert (heartbeat.session, heartbeat.held) == (bare.session, bare.held)
+    assert len(heartbeat.updates) == MAX_UPDATES
+    assert [one.output is not None for one in heartbeat.updates] == [
         n < MAX_OUTPUTS for n in range(MAX_UPDATES)
     ]
-    assert told.updates[0].task == 900
+    assert heartbeat.updates[0].task == 900
     many = Heartbeat(7, held=tuple(Held(1, n, "lease") for n in range(5_000)))
     assert with_updates(many, [update(1)]) is many
 
@@ -253,8 +255,8 @@ class Following:
 
 
 @pytest.mark.thorough
-def test_who_is_followed_beats_every_few_seconds() -> None:
-    """And is asked for the output; as before, when nobody follows any more."""
+def test_agent_sends_heartbeats_more_often_while_its_output_is_followed() -> None:
+    """Every few seconds, with the output; at the usual interval when nobody follows any more."""
     asked: SimpleQueue[frozenset[Held]] = SimpleQueue()
     events: SimpleQueue[ev.Event] = SimpleQueue()
 
@@ -274,3 +276,39 @@ def test_who_is_followed_beats_every_few_seconds() -> None:
     heartbeats.close(10.0)
     assert [asked.get() for _ in range(3)] == [frozenset(), frozenset([HELD]), frozenset([HELD])]
     assert asked.empty()
+
+
+class Filtered:
+    """Behind a filter that lets no heartbeat with texts through."""
+
+    def __init__(self) -> None:
+        self.lost: list[Heartbeat] = []
+        self.came: list[Heartbeat] = []
+
+    def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
+        """Answer, unless it holds a text."""
+        if "<script>" in dumps(heartbeat):
+            self.lost.append(heartbeat)
+            raise LostOnTheWay("403 from something else, not from a gateway")
+        self.came.append(heartbeat)
+        return HeartbeatAnswer()
+
+
+def test_filter_that_dislikes_a_text_ends_no_session() -> None:
+    """A heartbeat without what payloads have written follows soon, with all that it holds."""
+    queue = Filtered()
+    trouble = Trouble(3, "<script>", 1.0, ("disk",), "<script>")
+    updates = (Update(HELD.campaign, HELD.task, HELD.lease, note="<script>"),)
+    full = UpdatingHeartbeat(7, (HELD,), trouble=trouble, updates=updates)
+    heartbeats = HeartbeatThread(
+        queue,  # type: ignore[arg-type]  # as much of a transport as it needs
+        lambda _: full,
+        lambda _: None,
+        lambda: None,
+        watchdog=Watchdog(300.0),
+    )
+    heartbeats.keep(Welcome(7, 0.4, 1.6))
+    wait_until(lambda: len(queue.came) >= 2)
+    heartbeats.close(10.0)
+    assert len(queue.lost) >= 2, "the next one has the texts again"
+    assert queue.came[0] == Heartbeat(7, (HELD,), trouble=Trouble(3, "", 1.0, ("disk",)))

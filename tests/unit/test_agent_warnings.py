@@ -13,13 +13,9 @@ import pytest
 from taskq_agent.core.events import CallFailed
 from taskq_agent.core.reports import fence, line
 from taskq_agent.errors import TransportFailed
+from taskq_agent.handlers.base import TransferFailure
 from taskq_agent.heartbeat import Warnings, with_warnings
 from taskq_agent.protocol import (
-    CLOCK_OFF,
-    DISK_FULL,
-    EXCHANGES_FAIL,
-    SPOOL_UNUSABLE,
-    TRANSFERS_FAIL,
     Answer,
     Heartbeat,
     Trouble,
@@ -28,6 +24,13 @@ from taskq_agent.protocol import (
 from taskq_agent.protocol import Report as AgentReport
 from taskq_agent.spool import Spool
 from taskq_agent.threads import Slot
+from taskq_agent.warning_words import (
+    CLOCK_OFF,
+    DISK_FULL,
+    EXCHANGES_FAIL,
+    SPOOL_UNUSABLE,
+    TRANSFERS_FAIL,
+)
 from tests.helpers.threaded_agent import FunctionRunner, done
 
 WELCOME = Welcome(1, 30.0, 120.0)
@@ -80,11 +83,12 @@ def test_transfer_that_fails_for_long_is_warned_of(monkeypatch: pytest.MonkeyPat
     slot = Slot(0, runner, lambda _: None)
     warnings = Warnings(None, None, [slot])
     clock = time.monotonic
-    runner.transfer_fails_since = clock()
+    runner.transfer_failure = TransferFailure("413", clock())
     assert warnings.words() == (), "it may be short"
     monkeypatch.setattr(time, "monotonic", lambda: clock() + 30)
     assert warnings.words() == (TRANSFERS_FAIL,)
-    runner.transfer_fails_since = None
+    assert warnings.cause() == "413"
+    runner.transfer_failure = None
     assert warnings.words() == ()
     slot.finish()
     slot.join(60)

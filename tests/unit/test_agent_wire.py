@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq_agent.http.answers import decoded
+from taskq_agent.lease_ids import LeaseIds
 from taskq_agent.protocol import (
+    ACCEPTED,
     DONE,
     Ack,
     Answer,
@@ -21,34 +22,32 @@ from taskq_agent.protocol import (
     Held,
     Hello,
     Input,
-    LeaseIds,
     Orders,
     Report,
     Request,
     Task,
     Welcome,
-    dumps,
 )
+from taskq_agent.wire import decoded, dumps
 
+LEASE = "00000000-0000-7ff2-9d87-60e714628170"
 CAMPAIGN = CampaignTerms(
     1, 2, "/a", {"kind": "command"}, {"x": [1]}, None, {"receptor": Input("ab", 3)}, "stop"
 )
-TASK = Task(1, 2, 3, "key", 4, "lease", {"ligand": "CC", "n": 1.5})
+TASK = Task(1, 2, 3, "key", 4, LEASE, {"ligand": "CC", "n": 1.5})
 MESSAGES = [
-    Hello("key", "/", "name", "host", 1, "site", 2, "0.1", ("gpu", "mem=64")),
+    Hello(LEASE, "/", "name", "host", 1, "site", 2, "0.1", ("gpu", "mem=64")),
     Welcome(1, 30.0, 120.0, "tqs_secret"),
-    Request(1, (Report(1, 2, "lease", "done", result={"a": None}, phases={"run_s": 1.0}),), 3),
+    Request(1, (Report(1, 2, LEASE, "done", result={"a": None}, phases={"run_s": 1.0}),), 3),
     Answer(
-        (Ack(1, 2, "lease", "accepted"),),
+        (Ack(1, 2, LEASE, ACCEPTED),),
         (TASK,),
         (CAMPAIGN,),
         7,
         Orders(drain=True, gateways=("https://a",), claim_after_s=1.5),
     ),
-    Heartbeat(
-        1, (Held(1, 2, "lease"),), ("pending",), "drawn", tally=(CampaignOutcomes(1, 30, 2),)
-    ),
-    HeartbeatAnswer((Held(1, 2, "lease"),), Orders(drain=True, why="the host n1 is banned")),
+    Heartbeat(1, (Held(1, 2, LEASE),), (LEASE,), LEASE, tally=(CampaignOutcomes(1, 30, 2),)),
+    HeartbeatAnswer((Held(1, 2, LEASE),), Orders(drain=True, why="the host n1 is banned")),
 ]
 WELCOME = {"session": 1, "heartbeat_s": 1.0, "lease_s": 4.0}
 
@@ -58,7 +57,7 @@ def welcome(**members: Any) -> bytes:
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_what_was_written_is_read(message: object) -> None:
+def test_messages_of_one_side_are_read_by_the_other(message: object) -> None:
     """Both sides have the same messages."""
     assert decoded(type(message), dumps(message).encode()) == message
 
@@ -118,6 +117,30 @@ def test_parts_are_checked_too(member: str, value: Any, text: str) -> None:
         decoded(Answer, json.dumps({member: value}).encode())
 
 
+@pytest.mark.parametrize(
+    ("kind", "message", "member", "value"),
+    [
+        (Answer, Answer(tasks=(TASK,)), LEASE, LEASE[:-1] + "g"),
+        (Answer, Answer(tasks=(TASK,)), LEASE, LEASE + "\\n"),
+        (Answer, Answer(tasks=(TASK,)), '"task":3', '"task":9223372036854775808'),
+        (Answer, Answer(tasks=(TASK,)), '"revision":2', '"revision":-2'),
+        (Answer, Answer(campaigns=(CAMPAIGN,)), '"campaign":1', '"campaign":-1'),
+        (Answer, Answer((Ack(1, 2, LEASE, ACCEPTED),)), LEASE, LEASE.upper()),
+        (Answer, Answer(timeline=4), '"timeline":4', '"timeline":-4'),
+        (HeartbeatAnswer, HeartbeatAnswer((Held(1, 2, LEASE),)), LEASE, LEASE[1:]),
+        (HeartbeatAnswer, HeartbeatAnswer(timeline=4), '"timeline":4', '"timeline":1' + "0" * 30),
+    ],
+)
+def test_values_that_an_agent_will_send_back_are_checked_on_arrival(
+    kind: type[object], message: object, member: str, value: str
+) -> None:
+    """They may be damaged by plain HTTP: a gateway would refuse them, and all next to them."""
+    spoilt = dumps(message).replace(member, value)
+    assert spoilt != dumps(message)
+    with pytest.raises(ValueError, match=r"is not (in its form|from 0 to)"):
+        decoded(kind, spoilt.encode())
+
+
 def test_task_that_is_nested_deep_does_not_keep_others_from_their_answer() -> None:
     """What cannot be done with it fails its attempt."""
     deep = dumps(Answer(tasks=(TASK,))).replace('"CC"', "[" * 800 + "]" * 800).encode()
@@ -154,7 +177,7 @@ def test_message_is_written_with_what_it_holds() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1}, Path("/"), object()])
-def test_what_json_cannot_say_is_refused(value: object) -> None:
+def test_value_that_json_cannot_express_is_refused(value: object) -> None:
     """A result that the queue could not store never becomes a message."""
     with pytest.raises((TypeError, ValueError)):
         dumps(Report(1, 1, "lease", DONE, result={"value": value}))

@@ -85,7 +85,7 @@ def test_files_come_back_as_they_were(source: Path, target: Path) -> None:
     assert not os.access(target / "state.json", os.X_OK)
 
 
-def test_what_is_restored_makes_the_same_archive(source: Path, target: Path) -> None:
+def test_restored_files_make_the_same_archive(source: Path, target: Path) -> None:
     """Whenever and wherever: so an attempt that has changed nothing is known."""
     data = packed(str(source), HEAD, MOST)
     assert data is not None
@@ -95,7 +95,7 @@ def test_what_is_restored_makes_the_same_archive(source: Path, target: Path) -> 
     assert packed(str(target), OTHER, MOST) != data
 
 
-def test_signature_tells_a_change_without_reading(source: Path) -> None:
+def test_signature_shows_a_change_without_reading_the_file(source: Path) -> None:
     """A file that was written anew, also of the same length."""
     before = signature(str(source))
     assert signature(str(source)) == before
@@ -178,13 +178,13 @@ def test_file_that_may_not_be_read_is_not_left_out() -> None:
     assert not isinstance(refusal.value, ArchiveUnreadable)
 
 
-def test_node_that_is_out_of_files_is_told_from_a_bad_folder(source: Path) -> None:
-    """It may have some again."""
+def test_shortage_of_open_files_is_not_reported_as_a_bad_folder(source: Path) -> None:
+    """The node may have some again."""
     with room_for(0), pytest.raises(ArchiveUnreadable, match="Too many open files"):
         packed(str(source), HEAD, MOST)
 
 
-def test_what_is_too_large_is_refused(target: Path) -> None:
+def test_content_that_is_too_large_is_refused(target: Path) -> None:
     """Bytes, files, and depth."""
     (target / "large").write_bytes(b"x" * 30_000)
     with pytest.raises(ArchiveRefused, match="larger than"):

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from taskq.dispatch.campaign_faults import MOST, PERIOD_S, Seldom
 from taskq.dispatch.exchange_request import EncodedReports, ExchangeRequest, Fence
 from taskq.dispatch.fair_queue import (
     APART_S,
@@ -23,6 +22,7 @@ from taskq.dispatch.fair_queue import (
 )
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.group_commit import cancel
+from taskq.dispatch.seldom import MOST, PERIOD_S, Seldom
 
 NOW = 100.0
 
@@ -126,7 +126,7 @@ def test_a_statement_takes_so_many_tasks_reports_and_characters() -> None:
     assert (len(long), long.common) == (6, 6)
 
 
-def test_what_is_large_goes_apart() -> None:
+def test_large_exchange_has_a_statement_of_its_own() -> None:
     """Many tasks, many campaigns, many characters."""
     large = [
         one(1, want=LARGE_TASKS + 1),
@@ -139,7 +139,7 @@ def test_what_is_large_goes_apart() -> None:
     assert [batches.take_large(NOW) for _ in range(5)] == [*large, None]
 
 
-def test_who_has_made_a_statement_fail_goes_apart_for_a_while() -> None:
+def test_exchange_that_made_a_statement_fail_goes_alone_for_a_while() -> None:
     """Then with the others again."""
     batches = batcher()
     batches.set_apart(1, NOW)
@@ -153,8 +153,8 @@ def test_who_has_made_a_statement_fail_goes_apart_for_a_while() -> None:
     assert sessions(batches.take(256, later)) == [1]
 
 
-def test_what_nobody_waits_for_is_left_out() -> None:
-    """And keeps nobody behind it from standing in line."""
+def test_exchange_without_a_waiting_caller_is_left_out() -> None:
+    """It keeps nobody behind it from standing in line."""
     some = [one(1), one(1), one(1), one(2, want=LARGE_TASKS + 1), one(2)]
     batches = batcher(*some)
     for number in (0, 1, 3):
@@ -187,7 +187,7 @@ def test_nothing_to_cancel_is_done_at_once() -> None:
     asyncio.run(cancel([]))
 
 
-def test_what_others_cause_is_logged_a_few_times_a_minute() -> None:
+def test_errors_caused_by_clients_are_logged_a_few_times_a_minute() -> None:
     """Of each kind; the first of the next minute says how many were left out."""
     now = [0.0]
     seldom = Seldom(clock=lambda: now[0])

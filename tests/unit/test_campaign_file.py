@@ -35,7 +35,7 @@ max_losses = 6
 backoff_s = 1
 backoff_max_s = 60.5
 never_retry = ["bad-ligand"]
-max_lost_nodes = 2
+max_lost_hosts = 2
 max_out_of_time = 4
 
 [limits]
@@ -72,7 +72,15 @@ def test_whole_file_is_read(tmp_path: Path) -> None:
             path="/wisdom/malaria/1lf3",
             description="Plasmepsin II",
             handler=Handler("python", target="dock:dock", prepare="dock.maps:Receptor.load"),
-            retry=RetryPolicy(4, 6, 1, 60.5, ("bad-ligand",), 2, 4),
+            retry=RetryPolicy(
+                max_attempts=4,
+                max_losses=6,
+                backoff_s=1,
+                backoff_max_s=60.5,
+                never_retry=("bad-ligand",),
+                max_lost_hosts=2,
+                max_out_of_time=4,
+            ),
             time_limit_s=1800,
             max_running=500,
             max_failure_share=0.5,
@@ -94,13 +102,15 @@ def test_whole_file_is_read(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_left_out_has_defaults(tmp_path: Path) -> None:
+def test_omitted_settings_of_a_campaign_file_have_defaults(tmp_path: Path) -> None:
     """Path and handler are enough; a byte order mark does not matter."""
     campaign = read(tmp_path, b"\xef\xbb\xbf" + MINIMAL.encode())
     assert campaign == CampaignFile(
         CampaignSpec("/a", handler=Handler("command", argv=("true",))), None
     )
-    assert campaign.spec.retry == RetryPolicy(3, 5, 10.0, 3600.0)
+    assert campaign.spec.retry == RetryPolicy(
+        max_attempts=3, max_losses=5, backoff_s=10.0, backoff_max_s=3600.0
+    )
     assert (campaign.spec.time_limit_s, campaign.spec.max_running) == (None, None)
     assert (campaign.spec.weight, campaign.spec.requires) == (1.0, ())
 
@@ -137,6 +147,16 @@ def test_seed_plan_may_be_a_sweep_or_a_file_alone(tmp_path: Path) -> None:
         (f"path = 3\n{HANDLER}", "path must be text, not 3"),
         (f'path = "/a"\ndescripton = ""\n{HANDLER}', "descripton is unknown; did you mean"),
         (f'path = "/a"\nzzz = 1\n{HANDLER}', "zzz is unknown; known are: path, description"),
+        (
+            f'path = "/a"\ntime_limit_s = 9\n{HANDLER}',
+            r"time_limit_s is unknown; limits.time_limit_s stands in the table \[limits\]",
+        ),
+        (f'path = "/a"\nmax_atempts = 9\n{HANDLER}', "did you mean 'retry.max_attempts'"),
+        (f'path = "/a"\nsweep = ["a=1"]\n{HANDLER}', r"seed.sweep stands in the table \[seed\]"),
+        (f'{HANDLER}path = "/a"\n', "handler.path is unknown; path stands at the top, before"),
+        (MINIMAL + "[limits]\nargv = 1\n", r"limits.argv .* in the table \[handler\]"),
+        (MINIMAL + "[retry]\nweight = 1\n", "retry.weight is unknown; weight stands at the top"),
+        (MINIMAL + "[seed]\ncores = 1\n", r"seed.cores .* stands in the table \[resources\]"),
         (f'path = "/a"\nretry = 3\n{HANDLER}', "retry must be a table, not 3"),
         (MINIMAL + "[retry]\nmax_atempts = 3\n", "retry.max_atempts is unknown; did you mean"),
         (MINIMAL + "[retry]\nmax_attempts = 0\n", "retry.max_attempts must be a whole number"),
@@ -154,7 +174,7 @@ def test_seed_plan_may_be_a_sweep_or_a_file_alone(tmp_path: Path) -> None:
         (MINIMAL + "[limits]\nmax_failure_share = 1\n", "max_failure_share .* below 1, not 1"),
         (MINIMAL + "[retry]\nnever_retry = 'x'\n", "retry.never_retry must be a list"),
         (MINIMAL + "[retry]\nnever_retry = ['']\n", r"never_retry\[0\] must have 1 to 200"),
-        (MINIMAL + "[retry]\nmax_lost_nodes = 0\n", "retry.max_lost_nodes must be .* not 0"),
+        (MINIMAL + "[retry]\nmax_lost_hosts = 0\n", "retry.max_lost_hosts must be .* not 0"),
         (MINIMAL + "[retry]\nmax_out_of_time = 0\n", "max_out_of_time must be .* not 0"),
         ('late_results = "keep"\n' + MINIMAL, "late_results must be one of reject, salvage"),
         (MINIMAL + "[limits]\nmax_running = 1.5\n", "limits.max_running .* whole number"),
@@ -219,6 +239,9 @@ def test_bad_file_names_the_file_and_the_key(
         ({"kind": "command", "argv": ["a"] * 20_000}, "handler.argv of 100000 bytes"),
         ({"kind": "command", "argv": ["a"], "target": "a:b"}, "handler.target does not go with"),
         ({"kind": "process", "argv": ["a"], "prepare": "a:b"}, "handler.prepare does not go"),
+        ({"kind": "python", "target": "a:b", "tasks_per_child": 0}, "tasks_per_child must be 1 or"),
+        ({"kind": "process", "argv": ["a"], "tasks_per_child": "9"}, "must be 1 or more, not '9'"),
+        ({"kind": "command", "argv": ["a"], "tasks_per_child": 9}, "tasks_per_child does not go"),
         ({"kind": "command", "argv": ["a"], "arg": 1}, "did you mean 'argv'"),
         ("python", "handler must be a table"),
     ],
@@ -265,7 +288,12 @@ PARAMS = st.dictionaries(
 )
 HANDLERS = st.one_of(
     st.none(),
-    st.builds(Handler, st.just("python"), st.just("a.b:c"), st.sampled_from([None, "a:d"])),
+    st.builds(
+        Handler,
+        st.just("python"),
+        target=st.just("a.b:c"),
+        prepare=st.sampled_from([None, "a:d"]),
+    ),
     st.builds(
         Handler,
         st.sampled_from(["command", "process"]),
@@ -279,13 +307,13 @@ SPECS = st.builds(
     handler=HANDLERS,
     retry=st.builds(
         RetryPolicy,
-        st.integers(1, 1000),
-        st.integers(1, 1000),
-        st.floats(0, 10),
-        st.floats(10, 99),
-        st.lists(TEXTS.filter(bool), max_size=3).map(tuple),
-        st.integers(1, 1000),
-        st.integers(1, 1000),
+        max_attempts=st.integers(1, 1000),
+        max_losses=st.integers(1, 1000),
+        backoff_s=st.floats(0, 10),
+        backoff_max_s=st.floats(10, 99),
+        never_retry=st.lists(TEXTS.filter(bool), max_size=3).map(tuple),
+        max_lost_hosts=st.integers(1, 1000),
+        max_out_of_time=st.integers(1, 1000),
     ),
     time_limit_s=st.one_of(st.none(), st.floats(0.001, 1e6)),
     max_running=st.one_of(st.none(), st.integers(1, 1_000_000)),

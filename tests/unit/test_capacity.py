@@ -79,10 +79,10 @@ def test_nothing_is_divided_by_zero(wrong: dict[str, int]) -> None:
 def test_the_command_needs_no_server() -> None:
     """Arithmetic with figures that were seen is done anywhere, and says so."""
     words = ("plan", "--tasks", "1e9", "--agents", "1e6", "--task-time", "5m", "--cores", 16)
-    told = command.json(*words)
-    assert told["agents"] == 1_000_000
-    assert told["share"] == pytest.approx(capacity(MILLION, SEEN).share)
-    assert told["checks"] == []
+    plan = command.json(*words)
+    assert plan["agents"] == 1_000_000
+    assert plan["share"] == pytest.approx(capacity(MILLION, SEEN).share)
+    assert plan["checks"] == []
     said = command.out(*words)
     assert "1,000,000,000 tasks in 3 d 11 h" in said
     assert "of 16; comfortable" in said

@@ -15,9 +15,8 @@ from taskq.db.catalogue import (
     find,
     parsed,
 )
-from tests.helpers.paths import ROOT
+from taskq.db.sql_files import files_of
 
-FUNCTIONS = ROOT / "sql/functions"
 FUNCTION = """-- f(path, tasks, most): does something.
 {header}
 create or replace function taskq.f(
@@ -35,12 +34,12 @@ def test_each_statement_is_whole(name: str) -> None:
     one = find(name)
     assert one == all_statements()[name]
     if one.offer is not None:
-        # Of these `permit` is not told.
+        # `permit` does not learn these.
         assert one.parameters.keys().isdisjoint({"paths", "campaigns", "beats", "hellos"})
         assert one.offer.instead is None or find(one.offer.instead).rights == one.rights
         assert one.is_for("manager")
     if one.on_standby and one.is_function:
-        text = (FUNCTIONS / f"{name}.sql").read_text()
+        text = files_of("functions")[name].read_text("utf-8")
         reads = re.search(r"^language \w+ (stable|immutable)\b", text, re.MULTILINE)
         assert reads, "a standby writes nothing"
 
@@ -93,7 +92,7 @@ def test_results_have_names(name: str, text: str) -> None:
 )
 def test_header_that_does_not_say_all_does_not_load(header: str, line: int, says: str) -> None:
     """With a line that names the file and the place: nothing is taken for granted."""
-    with pytest.raises(BadStatement, match=f"sql/queries/f.sql, line {line}: {says}"):
+    with pytest.raises(BadStatement, match=f"f.sql, line {line}: {says}"):
         parsed("f", f"-- What it does.\n{header}\nselect 1", is_function=False)
 
 
@@ -135,5 +134,5 @@ def test_a_function_gets_its_rights_and_its_plan() -> None:
 )
 def test_a_function_with_a_wrong_header_is_not_installed(header: str, line: int, says: str) -> None:
     """Even one that no role may run, which is never looked up by name."""
-    with pytest.raises(BadStatement, match=f"sql/functions/f.sql, line {line}: {says}"):
+    with pytest.raises(BadStatement, match=f"f.sql, line {line}: {says}"):
         definition("f", FUNCTION.format(header=header))

@@ -51,7 +51,7 @@ def test_each_default_has_a_unit_where_its_option_is_a_time_or_a_size() -> None:
         assert default is None or not re.fullmatch(r"[\d.,]+", default[1]), one.help
 
 
-def test_what_removes_something_can_be_tried_first() -> None:
+def test_commands_that_remove_something_have_a_dry_run() -> None:
     """By `--dry-run`."""
     removing = {command for command, _ in options() if command.split()[-1] in REMOVES}
     assert len(removing) > 10

@@ -93,7 +93,7 @@ def test_rates_have_a_unit_that_makes_them_readable(per_s: float, text: str) -> 
     assert rate(per_s) == text
 
 
-def test_a_hundred_percent_is_said_only_when_all_is_final() -> None:
+def test_a_hundred_percent_is_shown_only_when_all_tasks_are_final() -> None:
     """All but one of many is not all."""
     assert NOTHING.final_share == ""
     assert replace(NOTHING, done=999_999, waiting=1).final_share == "99.9 %"
@@ -141,10 +141,10 @@ def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int
     assert [*fitted.titles, *fitted.dropped] == ["key", "payload", "host"]
 
 
-def test_a_long_path_leaves_room_for_what_is_said_about_it(
+def test_long_path_leaves_room_for_its_note(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is shortened in its middle; where nothing else wants the room, it stays whole."""
+    """It is shortened in its middle; if nothing else needs the room, it stays whole."""
     monkeypatch.setenv("COLUMNS", "60")
     path = f"/screens/{'x' * 60}/last"
     fitted = render.fit(["campaign", "class", "tasks"], [[path, "exit-3", "7"]], Screen())

@@ -73,11 +73,13 @@ def test_the_example_has_every_key_and_is_right(tmp_path: Path) -> None:
         "hedge",  # it excludes limits.max_running
         "handler.argv",
         "handler.container",
-        "seed.header",
+        "seed.smiles_field",
         "params.receptor",
         "params.exhaustiveness",
     }
-    of_functions = ("name", "archive", "python", "seal", "fingerprint")  # nobody writes these
+    of_functions = ("name", "archive", "python", "seal", "fingerprint", "parts")  # all machines
+    of_batches = ("batch", "line", "ordered", "batch_limit_s", "batch_silence_s", "batch_divide_s")
+    of_functions += of_batches  # they exclude limits.checkpoint_bytes
     others |= {f"handler.{name}" for name in of_functions}
     assert shown ^ DOCUMENTED.keys() == others
 

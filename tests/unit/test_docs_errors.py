@@ -10,9 +10,8 @@ import taskq_agent
 from taskq.dispatch.campaign_faults import UNREADABLE_CLASS
 from taskq.gateway import errors as gateway
 from taskq.model.errors import BY_SQLSTATE, TaskqError
-from taskq_agent import protocol
-from taskq_agent.core import core
-from taskq_agent.streams import EXIT_OUTPUT_LOST
+from taskq_agent import exit_codes, protocol
+from taskq_agent.handlers.exits import NO_OUTCOME
 from taskq_cli import early_exits
 from tests.helpers.errors_page import PAGE, exceptions, page
 from tests.helpers.paths import ROOT
@@ -58,10 +57,10 @@ def test_exit_codes_are_those_of_the_code() -> None:
     """Of commands, of agents, and of `taskq-agent try`."""
     assert issubclass(early_exits.TimedOut, TaskqError)
     raised = {one.exit_code for one in every(TaskqError) if one.__module__.startswith("taskq")}
-    agents = {value for name, value in vars(core).items() if name.startswith("EXIT_")}
+    agents = {value for name, value in vars(exit_codes).items() if name.isupper()}
     tried = {os.EX_OK, os.EX_UNAVAILABLE, os.EX_TEMPFAIL, os.EX_DATAERR}
     documented = {int(code) for code in cells("Exit codes", 0) if code.isdecimal()}
-    assert documented == raised | agents | tried | {EXIT_OUTPUT_LOST}
+    assert documented == raised | agents | tried
 
 
 def test_classes_of_error_are_those_of_the_code() -> None:
@@ -71,7 +70,7 @@ def test_classes_of_error_are_those_of_the_code() -> None:
         for path in (ROOT / "agents" / taskq_agent.__name__).rglob("*.py")
     )
     queue = "\n".join(
-        path.read_text(encoding="utf-8") for path in (ROOT / "sql/functions").glob("*.sql")
+        path.read_text(encoding="utf-8") for path in (ROOT / "sql/functions").rglob("*.sql")
     )
     given = {"".join(found) for found in OF_AGENTS.findall(agents)}
     given |= {"".join(found) for found in OF_THE_QUEUE.findall(queue)}
@@ -81,7 +80,7 @@ def test_classes_of_error_are_those_of_the_code() -> None:
         protocol.OUT_OF_MEMORY,
         protocol.OUTPUT_TOO_LARGE,
     }
-    given |= {UNREADABLE_CLASS}
+    given |= {UNREADABLE_CLASS, NO_OUTCOME}
     named = {name for cell in cells("Classes of error", 0) for name in re.findall("`(.+?)`", cell)}
     assert {re.sub(r"^(exit-|signal-).*", r"\1", name) for name in named} == given
 
@@ -92,5 +91,5 @@ def test_codes_of_sql_and_http_are_those_of_the_code() -> None:
     by_state = {row[0].strip("`"): row[2].strip("`") for row in rows if row[0].startswith("`")}
     assert by_state == {state: kind.__name__ for state, kind in BY_SQLSTATE.items()}
     answers = {f"{status} `{code}`" for _, status, code in gateway.KNOWN}
-    answers |= {"503 `upgraded`", "500 `defect`", "429 `busy`"}
+    answers |= {"503 `upgraded`", "500 `defect`", "429 `busy`", "408 `too_slow`"}
     assert {row[1] for row in rows} - {"HTTP", "---"} == answers

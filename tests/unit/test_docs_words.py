@@ -25,7 +25,7 @@ CODE = re.compile(r"`[^`\n]*`|\]\([^)]*\)")
 
 def test_style_names_words_to_avoid() -> None:
     """Otherwise the test below could not fail."""
-    assert {"whoever", "beside", "is told"} < set(WORDS)
+    assert {"whoever", "beside", "told", "is said"} < set(WORDS)
 
 
 @pytest.mark.parametrize("page", [one for one in PAGES if one.name != "style.md"], ids=of_page)
@@ -44,7 +44,7 @@ def messages(path: Path) -> str:
     return "\n".join(one for one in strings if isinstance(one, str))
 
 
-@pytest.mark.parametrize("folder", ["agents", "cli", "sql", "taskq"])
+@pytest.mark.parametrize("folder", ["agents", "benchmarks", "cli", "sql", "taskq"])
 def test_messages_are_in_plain_words(folder: str) -> None:
     """Errors, warnings, log lines, help, and the texts of pages."""
     kinds = ("py", "sql", "html", "js")
@@ -83,3 +83,29 @@ def test_code_is_explained_in_plain_words(folder: str) -> None:
         if (words := AVOIDED.findall(CODE.sub("", prose(path))))
     }
     assert found == {}
+
+
+def names(path: Path) -> set[str]:
+    """Return the names that a file defines or uses, each as words."""
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+    return {one.string.replace("_", " ") for one in tokens if one.type == tokenize.NAME}
+
+
+def test_names_in_tests_are_in_plain_words() -> None:
+    """The name of a test is its specification; helpers and values are read with it."""
+    files = [*(ROOT / "tests").rglob("*.py")]
+    assert len(files) > 100
+    found = {
+        str(path.relative_to(ROOT)): words
+        for path in files
+        if AVOIDED.search(path.read_text(encoding="utf-8").replace("_", " "))
+        if (words := [name for name in names(path) if AVOIDED.search(name)])
+    }
+    assert found == {}
+
+
+def test_names_of_tests_begin_with_what_they_are_about() -> None:
+    """`test_malformed_digest_is_refused`, not `test_what_is_no_digest_is_refused`."""
+    defined = re.compile(r"^ *(?:async )?def (test_(?:what|who|whoever|whose)_\w+)", re.MULTILINE)
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    assert [name for text in texts for name in defined.findall(text)] == []

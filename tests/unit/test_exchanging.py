@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from taskq.dispatch.exchange import MOST_DRAWS, TRIES, Exchanges, Query, run
-from taskq.dispatch.exchange_request import ExchangeRequest
+from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request
 from taskq.dispatch.fair_share import GROUP, CampaignOrder, Scope
-from taskq_agent.protocol import Answer
+from taskq_agent.lease_ids import new_lease
+from taskq_agent.protocol import DONE, Answer, Report, Request
 
 SERVING = Scope("/c")
 
@@ -40,7 +44,7 @@ class Queue:
         if query.name == "servable":
             return servable(dict.fromkeys(self.waiting, 1.0))
         if query.name == "left_over":
-            return [{"unfinished": self.unfinished, "unservable": 0, "reasons": []}]
+            return [{"unfinished": self.unfinished, "unservable": 0, "campaigns": [], "more": 0}]
         if query.name == "campaign_by_id":
             row = {"campaign_id": query.values["campaign"], "revision": 1, "path": "/c/x"}
             row |= {"handler": {}, "params": {}, "time_limit_s": None, "inputs": {}}
@@ -233,3 +237,30 @@ def test_lifetimes_that_a_client_makes_up_are_few_choices() -> None:
 def _answer(answer: object) -> Answer:
     assert isinstance(answer, Answer)
     return answer
+
+
+def python_calls(call: Callable[[], object]) -> int:
+    """Return how many functions in Python a call goes through."""
+    called: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            called.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len(called)
+
+
+def test_request_of_an_agent_is_encoded_without_a_call_for_each_member() -> None:
+    """An agent with a connection of its own does so for each task."""
+    lease = new_lease()
+    report = Report(1, 2, lease, DONE, {"score": -7.5}, phases={"wait_s": 0.1, "run_s": 1.5})
+    request = Request(7, (report,), 1, lease, 3_000.0, ahead=True)
+    exchange_request(request, SERVING)
+    assert python_calls(lambda: exchange_request(request, SERVING)) <= 16
+    many = Request(7, (report,) * 50, 50, lease, 3_000.0, ahead=True)
+    assert python_calls(lambda: exchange_request(many, SERVING)) <= 16 + 3 * 50

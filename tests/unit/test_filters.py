@@ -10,18 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.campaign.filter_compiler import compiled
-from taskq.campaign.filter_parser import (
-    KINDS,
-    MAX_CHARS,
-    MAX_COMPARISONS,
-    MAX_DEPTH,
-    MAX_PIECES,
-    And,
-    FieldComparison,
-    Not,
-    Or,
-    parse,
-)
+from taskq.campaign.filter_lexer import MAX_CHARS
+from taskq.campaign.filter_parser import MAX_COMPARISONS, MAX_DEPTH, MAX_PIECES, parse
+from taskq.campaign.filter_terms import KINDS, And, FieldComparison, Not, Or
 from taskq.model.errors import InvalidFilter
 from taskq.model.seed import STATUSES
 from tests.helpers.corruption import TEXTS
@@ -48,6 +39,31 @@ def test_not_equal_and_not_in_are_negations() -> None:
     assert parse('host != "a"') == Not(parse('host = "a"'))
     assert parse('host not in ("a", "b")') == Not(parse('host in ("a", "b")'))
     assert parse("payload.x != null") == Not(parse("payload.x = null"))
+
+
+@pytest.mark.parametrize(
+    ("text", "finds"),
+    [
+        ("payload.a != 1", True),
+        ("payload.a not in (1, 2)", True),
+        ("payload.a = null", True),
+        ("not payload.a < 1", True),
+        ("not (payload.a = 1 or key = 'x')", True),
+        ("payload.a != 1 and key = 'x'", True),
+        ("payload.a = 1", False),
+        ("payload.a = 1 or key = 'x'", False),
+        ("payload.a != null", False),
+        ("not payload.a = null", False),
+        ("payload.a != null and payload.a != 1", False),
+        ("payload.a != null and (payload.a != 1 or key = 'x')", False),
+        ("payload.a.b != 1", False),
+        ("not (not payload.a ~ 'x')", False),
+        ("payload.a = null and payload.a != null", False),
+    ],
+)
+def test_filter_knows_whether_the_lack_of_a_field_satisfies_it(text: str, finds: bool) -> None:
+    """A misspelt name would match everything; other terms match with or without the field."""
+    assert compiled(text).finds_lack_of(("payload", "a")) == finds
 
 
 @pytest.mark.parametrize(
@@ -107,7 +123,9 @@ def test_states_that_can_match_are_known_before_anything_is_read(text: str, stat
         ("host = '" + "a" * MAX_CHARS + "'", MAX_CHARS + 1, "at most 10,000 characters"),
     ],
 )
-def test_what_cannot_be_read_is_pointed_at(text: str, column: int, reason: str) -> None:
+def test_error_points_at_the_unreadable_part_of_a_filter(
+    text: str, column: int, reason: str
+) -> None:
     """The caret is below the place, in what is shown of the text."""
     with pytest.raises(InvalidFilter, match=re.escape(reason)) as caught:
         compiled(text)

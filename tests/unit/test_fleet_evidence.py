@@ -17,8 +17,6 @@ from taskq.diagnosis.judging import NOTABLE, Judgement
 from taskq.diagnosis.places import Place, compare_places
 from taskq.diagnosis.sample import AttemptGroup
 
-Told = tuple[str, str, str, int]
-
 
 def group(
     host: str,
@@ -257,7 +255,7 @@ def test_rate_that_may_be_chance_has_a_word_of_its_own() -> None:
     assert by_name["s"].remark == ""
 
 
-def test_what_fails_comes_before_what_is_slow_and_bans_come_last() -> None:
+def test_failing_places_come_before_slow_ones_and_bans_last() -> None:
     """However many slots they have."""
     groups = [group(f"h{n}", times=ran([0.9, 1, 1.1] * 30)) for n in range(4)]
     groups = [replace(one, attempts=90) for one in groups]
@@ -272,8 +270,8 @@ def test_loss_by_a_ban_is_the_share_of_the_work() -> None:
     """Of the successes; the rest has to do that as well."""
     groups = [group("h", attempts=92, site="s"), group("g", attempts=8, site="gamma")]
     by_name = {one.name: one for one in compare_places("site", [], groups, [])}
-    told = "it does 8.0 % of the work; without it the rest takes 1.09 times as long"
-    assert by_name["gamma"].loss == told
+    loss = "it does 8.0 % of the work; without it the rest takes 1.09 times as long"
+    assert by_name["gamma"].loss == loss
     (alone,) = compare_places("site", [], groups[:1], [])
     assert alone.loss == ""
 
@@ -354,7 +352,7 @@ def test_loss_of_an_agent_is_one_event() -> None:
         assert places["dead"].bad == sum(one.attempts for one in groups)
 
 
-def test_what_is_outdated_counts_for_no_verdict() -> None:
+def test_attempts_from_before_a_change_count_for_no_verdict() -> None:
     """A campaign that runs longer since a change makes no host slow that came after it."""
     before = [
         replace(group(f"h{n}", times=ran([0.9, 1, 1.1] * 30), outdated=True), attempts=90)
@@ -380,11 +378,3 @@ def test_campaign_that_fails_since_a_change_says_so() -> None:
     assert changed not in verdict(since).why
     worse = [replace(one, outdated=True) for one in since]
     assert changed not in verdict([*since, *worse]).why
-
-
-@pytest.mark.parametrize("error_class", ["result-upload", "output-upload"])
-def test_store_is_suspected_where_uploads_fail_everywhere(error_class: str) -> None:
-    """No change of the campaign mends a full disk."""
-    sample = [failed(f"h{n}", 20, error_class) for n in range(4)]
-    (found,) = blame(sample, [TaskFates("/c", error_class, 80, 80, 0, 0)], 9)
-    assert found.why.endswith("the gateways' store may take no more, such as on a full disk")

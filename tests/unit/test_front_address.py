@@ -6,14 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taskq.db.address import display_name, is_starting
+from taskq.db.dsn import display_name
+from taskq.db.starting import is_starting
 from taskq.front.address import FrontAddress, RedisNode
 from taskq.model.errors import UsageError
 from tests.helpers.variants import rest_thorough
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         ("redis://localhost", "redis://localhost:6379"),
         ("redis://localhost:7000/3", "redis://localhost:7000/3"),
@@ -28,10 +29,10 @@ from tests.helpers.variants import rest_thorough
         ("unix://taskq:s3cret@/run/redis.sock", "unix:///run/redis.sock"),
     ],
 )
-def test_address_is_told_without_its_password(text: str, told: str) -> None:
+def test_address_is_shown_without_its_password(text: str, shown: str) -> None:
     """Logs and errors name the server, and nothing that opens it."""
     address = FrontAddress.parsed(text)
-    assert address.display_name == told
+    assert address.display_name == shown
     assert address.has_password == ("s3cret" in text)
     assert (address.kind == "cluster") == ("cluster=true" in text)
     assert not any("cluster" in address.url(node) for node in address.nodes)
@@ -116,10 +117,10 @@ REDIS = (
 )
 
 
-def told_of(password: str, told: str) -> None:
+def assert_hidden(password: str, text: str) -> None:
     """Fail if a piece of the password is shown."""
     for mark in MARKS:
-        assert mark not in told, (password, told)
+        assert mark not in text, (password, text)
 
 
 @pytest.mark.parametrize("form", rest_thorough(POSTGRES, 2))
@@ -130,10 +131,10 @@ def told_of(password: str, told: str) -> None:
 def test_address_of_postgresql_shows_no_password(form: str, password: str) -> None:
     """Neither its name in messages, nor the error if it cannot be read."""
     try:
-        told = display_name(form.format(password))
+        shown = display_name(form.format(password))
     except UsageError as error:
-        told = str(error)
-    told_of(password, told)
+        shown = str(error)
+    assert_hidden(password, shown)
 
 
 @pytest.mark.parametrize("form", rest_thorough(REDIS, 2))
@@ -143,10 +144,10 @@ def test_address_of_redis_shows_no_password(form: str, password: str) -> None:
     """Neither its name in messages, nor its representation, nor the error if it is none."""
     try:
         address = FrontAddress.parsed(form.format(password))
-        told = f"{address.display_name} {address!r}"
+        shown = f"{address.display_name} {address!r}"
     except UsageError as error:
-        told = str(error)
-    told_of(password, told)
+        shown = str(error)
+    assert_hidden(password, shown)
 
 
 @pytest.mark.parametrize("password", ["p%40ss", "a%2Fb%3Fc", "plain", "a:b"])

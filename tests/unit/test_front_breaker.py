@@ -74,8 +74,8 @@ def test_pauses_are_short_again_after_it_has_worked_for_a_while() -> None:
     assert pause_s(breaker, 10.1 + STEADY_S) == first
 
 
-def test_what_began_before_it_was_closed_does_not_open_it() -> None:
-    """An answer that times out late tells of the server as it was before."""
+def test_failure_from_before_the_breaker_closed_does_not_open_it() -> None:
+    """An answer that times out late describes the server as it was before."""
     breaker = closed_at(10.0)
     assert not breaker.fail(10.1, began=9.9)
     assert breaker.closed

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from taskq.front.levels import AHEAD_S, LEAST, MOST, MOST_LISTS, Demand, Lease, Level, Levels
+from taskq.front.demand import AHEAD_S, LEAST, MOST, Demand
+from taskq.front.levels import MOST_LISTS, Lease, Level, Levels
 
 FRESH_S = 30.0
 STEP_S = 0.25

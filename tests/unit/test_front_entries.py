@@ -71,7 +71,7 @@ def test_lease_id_is_derived_from_the_part_of_the_digest_that_is_not_in_redis() 
         "ä".encode() * 16 + json.dumps(FIELDS).encode(),
     ],
 )
-def test_what_postgresql_did_not_make_is_no_entry(raw: bytes) -> None:
+def test_entry_that_postgresql_did_not_make_is_refused(raw: bytes) -> None:
     """Anyone who can write into Redis cannot have agents run anything."""
     assert open_entry(raw, STATE) is None
 
@@ -89,7 +89,7 @@ def test_what_postgresql_did_not_make_is_no_entry(raw: bytes) -> None:
         json.dumps(FIELDS).encode().replace(b"ligand", b"\xff\xfe"),
     ],
 )
-def test_what_is_sealed_but_cannot_be_read_is_no_entry(body: bytes) -> None:
+def test_sealed_but_unreadable_entry_is_refused(body: bytes) -> None:
     """A defect elsewhere costs no more than the entry."""
     assert open_entry(sealed(body), STATE) is None
 
@@ -207,7 +207,7 @@ def test_rate_is_forgotten_when_claims_stop() -> None:
     assert buffer.target == 0
 
 
-def test_what_is_left_can_be_given_back() -> None:
+def test_remaining_entries_can_be_given_back() -> None:
     """All of it, and it is not handed out any more."""
     buffer = Buffer(CAMPAIGN, 0.0)
     buffer.put(entries(0, 1, 2))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from taskq.front.breaker import LONGEST_PROBE_S, MOST_PROBED, PROBE_S, WANTED_S, Depths
 from taskq.front.buffer import Replay
+from taskq.front.depths import LONGEST_PROBE_S, MOST_PROBED, PROBE_S, WANTED_S, Depths
 from taskq.front.entries import Entry
 from taskq_agent.protocol import Task
 

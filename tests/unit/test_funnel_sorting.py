@@ -71,7 +71,7 @@ def test_a_share_is_rounded_up() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_chosen_is_refused(wrong: dict[str, object]) -> None:
+def test_impossible_choice_is_refused_before_anything_is_read(wrong: dict[str, object]) -> None:
     """Before anything is read."""
     with pytest.raises(UsageError):
         Best(**{"by": "result.a", **wrong})  # type: ignore[arg-type]

@@ -14,10 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from taskq.dispatch.fair_queue import LargeTurns
-from taskq.gateway import pace
-from taskq.gateway.errors import retry_after_s
+from taskq.gateway import token_rate
+from taskq.gateway.http.errors import retry_after_s
 from taskq.gateway.messages import MAX_DEPTH, BadRequest, read_hello
-from taskq.gateway.pace import LONGEST_S, Pace, TokenRate
+from taskq.gateway.pace import LONGEST_S, Pace
+from taskq.gateway.token_rate import TokenRate
 from taskq_agent.core.call_state import CallState
 from taskq_agent.errors import TransportFailed
 from tests.helpers.variants import rest_thorough
@@ -197,7 +198,7 @@ def test_turns_have_the_rate_in_the_long_run() -> None:
 
 def test_tokens_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that ask most stay, and what is no token is forgotten."""
-    monkeypatch.setattr(pace, "MOST_COUNTED", 10)
+    monkeypatch.setattr(token_rate, "MOST_COUNTED", 10)
     rate = TokenRate(2, 0.001, Clock())
     for _ in range(2):
         rate.count("often")

@@ -14,12 +14,12 @@ from taskq.diagnosis.campaign_tree import (
     Base,
     Tree,
     TreeReadings,
-    figures_of,
     usual_levels,
 )
 from taskq.diagnosis.campaign_tree import grow as grow_from
 from taskq.diagnosis.forecast import Standstill, measured, span_of
 from taskq.diagnosis.servers import GatewayLoad, ServerLoad, Servers
+from taskq.diagnosis.tables.campaigns import figures_of
 from taskq.diagnosis.trend import Point, intervals
 from taskq.model.views import Status
 
@@ -93,8 +93,8 @@ def test_counts_paces_and_agents_include_what_is_below() -> None:
     assert paces == [None, pytest.approx(10 / 50), pytest.approx(1 / 50), None]
 
 
-def test_no_end_is_told_before_delayed_tasks_are_due() -> None:
-    """Nor of what is above them; what is finished has neither end nor rate."""
+def test_forecast_gives_no_end_before_delayed_tasks_are_due() -> None:
+    """Also for campaigns above; a finished campaign has neither end nor rate."""
     statuses = [
         status(1, "/", done=1),
         status(2, "/a", done=5, waiting=9, working=1),
@@ -125,10 +125,11 @@ def test_tasks_that_do_not_end_are_not_in_the_eta() -> None:
     tree = grow(statuses, bases, None, 600.0, {4: 9_999.0}, {3: gpu})
     found = [node.forecast for node in tree.nodes.values()]
     assert [one.eta_s for one in found] == [pytest.approx(300), pytest.approx(300), None, None]
-    text = "300 tasks in 5 min; 75 never: nobody offers gpu; 323 paused"
+    text = "300 tasks in 5 min; 75 wait: no agent at work offers gpu; 323 paused"
     assert re.sub(r" \(.*\)", "", found[0].text()) == text
-    assert [one.short() for one in found] == ["5 min+", "5 min", "never", ""]
-    assert (found[2].text(), found[3].text()) == ("75 never: nobody offers gpu", "323 paused")
+    assert [one.short() for one in found] == ["5 min+", "5 min", "waits", ""]
+    assert found[2].text() == "75 wait: no agent at work offers gpu"
+    assert found[3].text() == "323 paused"
 
 
 def test_no_end_is_known_while_tasks_are_added_or_nothing_runs() -> None:
@@ -171,10 +172,10 @@ def test_closed_campaigns_say_why() -> None:
     tree = grow(statuses, {}, None, 0.0)
     assert [node.why for node in tree.nodes.values()] == [
         "",
-        "paused by an operator",
-        "paused with /a",
-        "cancelled by an operator",
-        "paused itself: 90 of 100 attempts failed",
+        "/a was paused by an operator",
+        "/a (a campaign above) was paused by an operator",
+        "/a/b/c was cancelled by an operator",
+        "/d paused itself: 90 of 100 attempts failed",
     ]
 
 
@@ -220,7 +221,7 @@ GATEWAY = GatewayLoad("n1:8443", "1", 3_000, 1_234.5, True, 2.0)
 DATABASE = ServerLoad(False, "18.0", 3 * 2**30, 34, 100, 2.5, 2, 0.04)
 
 
-def test_line_tells_what_is_there_and_what_is_wrong() -> None:
+def test_status_line_shows_counts_and_troubles() -> None:
     """In 80 columns, if nothing is wrong."""
     others = [replace(GATEWAY, name="n2", front=False), replace(GATEWAY, name="n3", silent_s=90.0)]
     line = Servers([GATEWAY, *others], DATABASE).line()

@@ -6,22 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from taskq.diagnosis.events import BY_NAME, EVENTS, event_named
 from taskq.model.errors import UsageError
-from taskq.upkeep.channels import Channels, SmtpServer, Target, read_webhook
-from taskq.upkeep.deliver import is_public
-from taskq.upkeep.notifications import EVENTS
+from taskq.upkeep.channels import Channels, SmtpServer, read_webhook
+from taskq.upkeep.targets import Target
 from taskq.upkeep.texts import message, sentence
-
-FIGURES = {
-    "finished": {"done": 1_990, "failed": 10, "cancelled": 0},
-    "paused": {"why": "97 of 100 attempts failed within 3 s"},
-    "no-agents": {"waiting": 1, "campaigns": 1, "first": "/c/a"},
-    "failing": {"failures": 30, "attempts": 40},
-    "slow": {"ended": 1, "usual": 2_000},
-    "trouble": {"text": "Host n17: 98 % of 240 attempts fail here.", "commands": ["taskq up"]},
-    "disk": {"free": 1_500_000_000, "size": 10**12},
-    "test": {"login": "ann"},
-}
+from taskq.upkeep.webhooks import is_public
 
 
 @pytest.mark.parametrize(
@@ -105,25 +95,37 @@ def test_keeper_reaches_what_its_folders_have(tmp_path: Path) -> None:
     assert Channels(webhooks=tmp_path / "gone").reaches() == ["webhook"]
 
 
-@pytest.mark.parametrize("event", [*EVENTS, "test"])
-def test_every_event_has_words(event: str) -> None:
-    """Also with figures that another release has written."""
-    text = sentence(event, "/c", FIGURES[event])
-    assert text.endswith(".")
-    assert text != f"/c: {event}."
-    assert sentence(event, "/c", {}) == f"/c: {event}."
-    assert sentence("new", "/c", {}) == "/c: new."
+def test_every_code_belongs_to_one_event() -> None:
+    """What no event names is trouble."""
+    codes = [code for one in EVENTS for code in one.codes]
+    assert len(codes) == len(set(codes))
+    assert {event_named(code).name for code in codes} | {"trouble"} == BY_NAME.keys()
+    assert event_named("failing-host").name == "trouble"
+    assert event_named("silent").name == "no-agents"
 
 
-def test_words_of_events() -> None:
-    """As people read them."""
-    told = {event: sentence(event, "/c", figures) for event, figures in FIGURES.items()}
-    assert told["finished"] == "/c has finished: 1,990 done, 10 failed, 0 cancelled."
-    assert told["paused"] == "/c has paused itself: 97 of 100 attempts failed within 3 s."
-    assert told["no-agents"] == "1 task waits in /c/a, and no agent at work serves it."
-    assert told["disk"] == "The disk of /c is nearly full: 1.5 of 1,000 GB are free."
-    assert told["slow"] == "/c has become slow: 1 task ended in 15 minutes, 2,000 were usual."
-    assert told["failing"] == "30 of the latest 40 first attempts in /c failed."
+def test_sentence_of_an_event_is_that_of_its_reason() -> None:
+    """Without what chat services take for mark-up; also if another release has written it."""
+    assert sentence("silent", {"text": "All <2> agents\nare silent."}) == (
+        "All (2) agents are silent."
+    )
+    assert sentence("new", {}) == "new."
+    assert sentence("test", {"login": "ann"}).startswith("This is a test, asked for by ann.")
+
+
+def test_message_says_which_campaign_and_where_all_reasons_are() -> None:
+    """A disk belongs to no campaign."""
+    reason = {"event_id": "a", "noted_at": "", "event": "silent", "subject": "/c"}
+    disk = reason | {"event_id": "b", "event": "disk", "figures": {"text": "The disk is full."}}
+    figures = {"text": "1 task waits: its agent is silent.", "commands": ["taskq agent list /c"]}
+    one = message("r", "/c", [reason | {"figures": figures}], host="x")
+    assert one["subject"] == "taskq: /c: 1 task waits: its agent is silent"
+    assert one["text"].startswith(f"/c: {figures['text']}\n  $ taskq agent list /c\n")
+    assert "  $ taskq explain /c\n" in one["text"]
+    assert (one["events"][0]["event"], one["events"][0]["code"]) == ("no-agents", "silent")
+    other = message("r", "/c", [disk], host="x")
+    assert other["text"].startswith("The disk is full.\n")
+    assert "taskq explain" not in other["text"]
 
 
 def test_id_of_a_message_is_that_of_its_events() -> None:

@@ -105,7 +105,7 @@ def test_fifteen_results_of_a_small_campaign_suffice() -> None:
     assert named(odd_results(results(where, values))) == [("n5", True)]
 
 
-def test_what_may_be_right_is_not_accused() -> None:
+def test_results_that_may_be_right_are_not_accused() -> None:
     """Small shifts, times, results that vary as a whole, and many hosts alike are not."""
     chance = random.Random(2)
     where = handed_out(2_000, 8, 1, chance)

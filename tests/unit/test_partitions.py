@@ -151,7 +151,7 @@ def test_partitions_that_cannot_be_are_refused(tmp_path: Path, values: Any, part
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_there_stays(tmp_path: Path) -> None:
+def test_existing_destination_stays(tmp_path: Path) -> None:
     """A file, or a folder with something in it; and the folder above must be there."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("x")
@@ -165,7 +165,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     assert files(tmp_path / "none") == {}
 
 
-def test_full_disk_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_leaves_no_file(tmp_path: Path) -> None:
     """Here by a limit on files."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from taskq.pilots.planner import PilotJobs, PilotState, Waiting, plan
+from taskq.pilots.planner import PilotJobs, PilotState, Waiting, decide
 from taskq.pilots.settings import PilotSettings
 
 PERIOD_S = 10
@@ -78,15 +78,15 @@ class Campaign:
         while self.waiting or any(job.ended_at is None for job in self.jobs):
             assert self.now < 1_000_000, "it never ends"
             if self.now % PERIOD_S == 0:
-                self._plan()
+                self._decide()
             self._run_jobs()
             if self.waiting or any(any(job.ends_at) for job in self.jobs):
                 ended_at = self.now + 1
             self.now += 1
         return ended_at
 
-    def _plan(self) -> None:
-        made = plan(self.settings, [self._demand()], self._fleet(), PilotState())
+    def _decide(self) -> None:
+        made = decide(self.settings, [self._demand()], self._fleet(), PilotState())
         self.jobs += [Job(self.settings.cores, self.now) for _ in range(made.submit)]
         for job in [one for one in self.jobs if one.began_at is None][: made.cancel]:
             self.jobs.remove(job)

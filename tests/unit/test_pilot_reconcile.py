@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskq.model.views import PilotJob
+from taskq.model.pilot_views import PilotJob
 from taskq.pilots.reconcile import (
     LAST_RETRY_S,
     MISSING_POLLS,
@@ -81,7 +81,7 @@ def test_job_that_came_after_all_goes_on() -> None:
         (job("running", heard_at=NOW, left_why="nothing to do"), None, "served"),
     ],
 )
-def test_end_is_judged_by_whether_the_agent_was_heard(
+def test_end_of_a_job_is_judged_by_whether_its_agent_sent_a_heartbeat(
     written: PilotJob, seen: SeenJob | None, expected: str
 ) -> None:
     """Then by who ended it."""
@@ -123,7 +123,7 @@ def test_a_job_that_was_to_be_cancelled_is_not_waited_for_so_long() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["vanished", "refused"])
-def test_what_was_given_up_and_turns_up_is_adopted(outcome: str) -> None:
+def test_job_that_was_given_up_and_reappears_is_adopted(outcome: str) -> None:
     """In the batch system's answer, or by its agent."""
     given_up = job("ended", outcome=outcome, ended_at=NOW)
     assert looked_at([given_up, job("ended", outcome="served")]) == [given_up]
@@ -146,8 +146,8 @@ def test_jobs_that_vanish_together_are_one_failure() -> None:
     assert health(0, heard, heard=False) is None
 
 
-def test_job_whose_agent_is_heard_has_not_ended() -> None:
-    """Whatever the batch system has forgotten."""
+def test_job_whose_agent_sends_heartbeats_has_not_ended() -> None:
+    """Even if the batch system has forgotten it."""
     assert change(job("running", heard_at=NOW, at_work=True), None) is None
 
 
@@ -175,7 +175,7 @@ def test_failures_in_a_row_pause_the_pilot_with_the_last_words() -> None:
     assert longest.retry_s == LAST_RETRY_S
 
 
-def test_jobs_that_died_unheard_are_failures_with_their_last_line() -> None:
+def test_jobs_that_died_unheard_are_failures_with_their_last_lines() -> None:
     """So that an operator reads what is wrong without looking for a file."""
     died = Change(
         7,
@@ -190,11 +190,11 @@ def test_jobs_that_died_unheard_are_failures_with_their_last_line() -> None:
     assert after is not None
     assert after.pause_why == (
         "5 jobs died before their agents were heard, one after the other; the last: job 7 died "
-        "before its agent was heard: FAILED: exit code 77: 403 the token is revoked"
+        "before its agent was heard: FAILED: exit code 77: Traceback | 403 the token is revoked"
     )
 
 
-def test_an_agent_that_is_heard_ends_a_row_of_failures() -> None:
+def test_agent_with_a_heartbeat_ends_a_series_of_failures() -> None:
     """One bad node does not stop a pilot."""
     died = Change(7, NAME, "ended", outcome="died")
     after = health(4, [died], heard=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -193,15 +195,19 @@ def test_a_job_of_many_nodes_starts_an_agent_on_each() -> None:
     assert words[words.index("--slots") + 1] == "32"
     assert words[-2:] == ["--name", NAME]
     # srun kills what it has started if it gets SIGTERM itself.
-    assert """trap 'scancel --signal=TERM "$SLURM_JOB_ID"' TERM INT""" in lines
+    trap = """trap 'scancel --signal=TERM "$SLURM_JOB_ID"' TERM INT HUP """
+    assert any(line.startswith(trap) for line in lines)
     assert "srun" not in script("slurm", slurm(cores=32))
 
 
-def test_a_script_hands_signals_to_the_agent_and_writes_down_its_code(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_script_hands_signals_to_the_agent_and_writes_down_its_code(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     """Also when the shell alone is signalled, as by Slurm's `--signal=B:TERM`."""
     agent = tmp_path / "taskq"
     agent.write_text(
-        "#!/bin/sh\ntrap 'echo told; exit 7' TERM\necho up\nwhile :; do sleep 0.1; done"
+        "#!/bin/sh\ntrap 'echo ended; exit 7' TERM\necho up\nwhile :; do sleep 0.1; done"
     )
     agent.chmod(0o700)
     settings = pilot_settings("local", {"folder": str(tmp_path), "setup": "export MARK=1"})
@@ -209,10 +215,67 @@ def test_a_script_hands_signals_to_the_agent_and_writes_down_its_code(tmp_path: 
     with subprocess.Popen(["sh", "-c", text], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
-        process.terminate()
-        assert process.stdout.read() == "told\n"
+        process.send_signal(number)
+        assert process.stdout.read() == "ended\n"
         assert process.wait() == 7
     assert (tmp_path / f"{NAME}.exit").read_text() == "7\n"
+
+
+def run_script(tmp_path: Path, setup: str) -> tuple[int, str, str]:
+    """Run the script of a job with this set-up; return its code, its output and its exit file.
+
+    The home's login shell defines `module`, as a site's does.
+    """
+    (tmp_path / ".bash_profile").write_text('module() { [ "$2" = python ] && MODULE="$2"; }\n')
+    agent = tmp_path / "taskq"
+    agent.write_text('#!/bin/sh\necho "agent with $MODULE"\n')
+    agent.chmod(0o700)
+    settings = pilot_settings("local", {"folder": str(tmp_path), "setup": setup})
+    file = tmp_path / "job"
+    file.write_text(job_script(settings, path="/d", names=[NAME], program=[str(agent)]))
+    file.chmod(0o700)
+    done = subprocess.run(
+        [str(file)],
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, done.stdout, (tmp_path / f"{NAME}.exit").read_text()
+
+
+def test_set_up_has_the_commands_of_a_login_shell(tmp_path: Path) -> None:
+    """Such as `module`, which batch systems' `sh` lacks; the agent gets what it exports."""
+    code, said, exit_file = run_script(tmp_path, "module load python\nexport MODULE")
+    assert (code, said, exit_file) == (0, "agent with python\n", "0\n")
+
+
+@pytest.mark.parametrize(
+    ("setup", "code", "words"),
+    [
+        ("modul load python", 127, "modul: command not found"),
+        ("module load perl\nexport MODULE", 1, "ended with code 1"),
+        ("echo no licence; exit 3", 3, "no licence"),
+        ("source /nonexistent/activate", 1, "/nonexistent/activate"),
+    ],
+)
+def test_set_up_that_fails_ends_the_job_with_its_words_before_the_agent(
+    tmp_path: Path, setup: str, code: int, words: str
+) -> None:
+    """The last line names the set-up, and the code is written down."""
+    got, said, exit_file = run_script(tmp_path, setup)
+    assert (got, exit_file) == (code, f"{code}\n")
+    assert words in said
+    assert said.splitlines()[-1] == f"taskq: the set-up of the pilot has ended with code {code}"
+    assert "agent with" not in said
+
+
+def test_set_up_may_let_commands_fail(tmp_path: Path) -> None:
+    """As some sites' own scripts do."""
+    code, said, _ = run_script(tmp_path, "set +e\nfalse\nexport MODULE=x")
+    assert (code, said) == (0, "agent with x\n")
 
 
 def test_a_file_describes_several_pilots(tmp_path: Path) -> None:
@@ -249,7 +312,7 @@ def test_the_file_in_the_documentation_is_right(tmp_path: Path) -> None:
         ("[pilots", "not TOML"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, words: str) -> None:
+def test_error_names_what_is_wrong_in_a_pilot_file(tmp_path: Path, text: str, words: str) -> None:
     """With the pilot that it is in."""
     file = tmp_path / "pilots.toml"
     file.write_text(text)

@@ -69,7 +69,7 @@ def test_fields_of_the_molecule_follow_those_of_the_record() -> None:
         assert read(sdf) == [("CCO", {"score": "-7", "affinity": "-3", "lines": "a\nb"})]
 
 
-def test_names_that_a_file_cannot_tell_apart_are_all_there() -> None:
+def test_names_that_a_file_cannot_keep_apart_are_all_written() -> None:
     """Those of the record come first, also here."""
     text = f"{ETHANOL}> <a_>\n4\n\n$$$$\n"
     sdf = exported({"molblock": text, "a<": 1, "a>": 2, "a\n": 3})
@@ -98,12 +98,12 @@ BAD = {
 
 
 @pytest.mark.parametrize("text", BAD.values(), ids=BAD)
-def test_what_is_no_mol_block_is_refused(text: str) -> None:
+def test_malformed_mol_block_is_refused(text: str) -> None:
     """With a reason, and nothing of it is written."""
     stream = io.BytesIO()
-    with pytest.raises(NoMolecule) as told:
+    with pytest.raises(NoMolecule) as raised:
         write([{"molblock": text}], stream, "sdf")
-    assert str(told.value).isprintable()
+    assert str(raised.value).isprintable()
     assert stream.getvalue() == b""
 
 

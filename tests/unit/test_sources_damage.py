@@ -123,13 +123,13 @@ def test_all_that_can_be_decompressed_before_a_damage_is_read(tmp_path: Path) ->
         records = read(path)
         found, verified = slowly(data)
         sure, whole = verified.count(b"\n"), found.count(b"\n")
-        told = damage(records)
-        assert told.number == whole + 1, position
-        assert told.uncertain == ((sure + 1, whole) if sure < whole else None), position
+        damaged = damage(records)
+        assert damaged.number == whole + 1, position
+        assert damaged.uncertain == ((sure + 1, whole) if sure < whole else None), position
         assert names(records)[:sure] == [f"n{i}" for i in range(sure)], position
 
 
-def test_what_follows_the_end_hides_no_line(tmp_path: Path) -> None:
+def test_data_behind_the_end_hides_no_line(tmp_path: Path) -> None:
     """Junk behind verified data is reported, and nothing before it is uncertain."""
     path = tmp_path / "junk.smi.gz"
     for junk in (b"junk", b"\x1f", b"\0\0\0junk\n" * 50_000):
@@ -171,10 +171,10 @@ def test_only_the_lines_of_the_damaged_member_are_uncertain(tmp_path: Path) -> N
         ]
     ),
 )
-def test_damage_is_told_before_what_a_reader_says_of_the_end(
+def test_damage_of_a_pipe_is_reported_instead_of_errors_of_the_reader(
     tmp_path: Path, suffix: str, data: bytes
 ) -> None:
-    """A molecule or quoted value without an end is not the cause, where the pipe was cut."""
+    """A molecule or quoted value without an end is not the cause if the pipe was cut."""
     with piped(tmp_path / f"pipe.{suffix}", gzip.compress(data)[:-200]) as path:
         bad = [record for record in read(path) if not isinstance(record, Seed)]
     assert isinstance(bad[0], Damage)

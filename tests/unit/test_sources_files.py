@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
 
@@ -29,8 +31,10 @@ ETHANOL = {"smiles": "CCO", "name": "ethanol"}
 
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize("name", SAMPLES)
-def test_format_is_told_from_every_suffix(tmp_path: Path, name: str, compressed: bool) -> None:
-    """Each format is recognised by each of its suffixes, in capitals too, plain and gzip."""
+def test_format_is_recognised_by_each_of_its_suffixes(
+    tmp_path: Path, name: str, compressed: bool
+) -> None:
+    """In capitals too, plain and gzip."""
     for suffix in FORMATS[name].suffixes:
         path = tmp_path / f"LIBRARY{suffix.upper()}{'.gz' * compressed}"
         data = SAMPLES[name]
@@ -97,6 +101,12 @@ def test_option_that_the_format_does_not_know_is_refused(tmp_path: Path) -> None
         {"delimiter": ""},
         {"key": 3},
         {"header": "yes"},
+        {"smiles_field": 0},
+        {"encoding": "cp037"},
+        {"encoding": "utf-7"},
+        {"encoding": "unicode_escape"},
+        {"encoding": "hex"},
+        {"encoding": "nonsense"},
     ],
 )
 def test_options_without_sense_are_refused(bad: dict[str, object]) -> None:
@@ -208,18 +218,65 @@ def test_pipes_that_are_named_twice_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "program"),
     [
-        (bz2.compress(b"CCO a\n"), "bzip2"),
-        (lzma.compress(b"CCO a\n"), "xz"),
-        (b"\x28\xb5\x2f\xfd\x04\x00", "zstd"),
-        (b"PK\x03\x04\x14\x00", "zip"),
+        (b"\x1f\x9d\x90C", "compress.*`zcat"),
+        (b"7z\xbc\xaf\x27\x1c", "7-Zip.*`7z x -so"),
+        (b"PK\x03\x04\x14\x00", "damaged zip file"),
     ],
 )
-def test_other_compressions_are_named(tmp_path: Path, data: bytes, program: str) -> None:
-    """What is not gzip is one clear error, not many bad lines."""
+def test_error_names_a_compression_that_cannot_be_unpacked(
+    tmp_path: Path, data: bytes, program: str
+) -> None:
+    """With the program that does it: one clear error, not many bad lines."""
     path = tmp_path / "library.smi"
     path.write_bytes(data)
-    with open_source(path) as source, pytest.raises(UsageError, match=f"compressed by {program}"):
+    with open_source(path) as source, pytest.raises(UsageError, match=program):
         list(source)
+
+
+def test_zstd_without_its_module_names_the_ways_to_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before Python 3.14 it is an extra; the program does it without."""
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    path = tmp_path / "library.smi.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd\x04\x00")
+    with (
+        open_source(path) as source,
+        pytest.raises(UsageError, match=r"pip install .*\[zstd\].*`zstd -dc .*library.smi.zst \|"),
+    ):
+        list(source)
+
+
+def test_a_zip_file_in_a_pipe_names_the_program(tmp_path: Path) -> None:
+    """Its list of files is at its end, so a pipe would have to be kept."""
+    fifo = tmp_path / "pipe.smi"
+    os.mkfifo(fifo)
+    writer = threading.Thread(
+        target=fifo.write_bytes, args=[b"PK\x03\x04" + bytes(99)], daemon=True
+    )
+    writer.start()
+    with open_source(fifo) as source, pytest.raises(UsageError, match="from a pipe: `unzip -p"):
+        list(source)
+    writer.join(60)
+
+
+@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress])
+def test_a_bomb_is_read_in_bounded_memory(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    """A few KB that unpack to 200 MB take the memory of a line."""
+    path = tmp_path / "bomb.smi"
+    path.write_bytes(compress(b"C" * 200_000_000))
+    tracemalloc.start()
+    try:
+        with open_source(path) as source:
+            (bad,) = source
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert isinstance(bad, BadLine)
+    assert peak < 32 * 1_048_576
 
 
 def test_bytes_read_reach_the_total(tmp_path: Path) -> None:
@@ -245,6 +302,18 @@ def test_closing_closes_the_file(tmp_path: Path) -> None:
     assert first == Seed({"smiles": "CCO", "name": "one"}, "one")
     with pytest.raises(ValueError, match="closed"):
         list(source)
+
+
+def test_notes_on_a_file_are_warnings_in_a_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A program that says nothing else about them sees them, each once."""
+    path = tmp_path / "library.smi"
+    path.write_bytes(b"CCO one\t46\nCCN two\t45\n")
+    with open_source(path) as source:
+        assert len(list(source)) == 2
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{path}:1: the columns after the name")
 
 
 def test_empty_file_has_no_records(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.ingest.sources import BadLine, Source, SourceOptions, cross, open_source, sweep
+from taskq.ingest.sources import BadLine, Crossed, Source, SourceOptions, open_source, sweep
 from taskq.model.errors import UsageError
 from taskq.model.seed import Seed, derived_key
 
@@ -107,6 +107,7 @@ def test_range_is_the_exact_grid(first: Any, width: Any, step: Any) -> None:
 def test_values_that_are_no_plain_numbers_stay_text() -> None:
     """Receptors by their PDB codes are not taken for powers of ten."""
     assert values_of("1E10,4lde,007,8") == ["1E10", "4lde", "007", 8]
+    assert values_of('"1.10","8",8.5, 2.0') == ["1.10", "8", 8.5, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,10 @@ def test_values_that_are_no_plain_numbers_stay_text() -> None:
         (["x="], "an empty value"),
         (["x=1,,2"], "an empty value"),
         (["x=1,2,1"], "the value 1 twice"),
+        (['x="1",1'], "the value 1 twice"),
+        (["x=2,1.10"], "1.10 would be stored as 1.1: write 1.1 if it is a number, or '\"1.10\"'"),
+        (["x=1e-4"], "write 0.0001 if it is a number"),
+        (["x=0.1000000000000000055"], "would be stored as 0.1"),
         (["x=a;b"], "'a;b' has a character"),
         (["x=a\x00"], "has a character"),
         (["x=1", "x=2"], "the parameter 'x' twice"),
@@ -162,7 +167,7 @@ def test_long_combination_is_keyed_by_a_digest() -> None:
 
 def test_cross_takes_each_record_with_each_combination(source_of: Callable[..., Source]) -> None:
     """Docking: each ligand with each seed, keyed by both. The progress counts combinations."""
-    with cross(source_of("CCO one\nCCN\n"), sweep(["seed=101:102"])) as source:
+    with Crossed(source_of("CCO one\nCCN\n"), sweep(["seed=101:102"])) as source:
         seen, records = [], []
         for record in source:
             records.append(record)
@@ -182,17 +187,17 @@ def test_cross_takes_each_record_with_each_combination(source_of: Callable[..., 
 
 def test_cross_of_two_sweeps_knows_its_total() -> None:
     """A sweep is a source like any other."""
-    crossed = cross(sweep(["a=1:3"]), sweep(["b=1:2"]))
+    crossed = Crossed(sweep(["a=1:3"]), sweep(["b=1:2"]))
     assert crossed.total == len(list(crossed)) == 6
 
 
 def test_cross_keeps_priority_and_derives_keys(source_of: Callable[..., Source]) -> None:
     """Records without a key differ by their payload, and long keys by a digest."""
     source = source_of("smiles,rank\nCCO,3\n", priority="rank")
-    (seed,) = cross(source, sweep(["seed=1"]))
+    (seed,) = Crossed(source, sweep(["seed=1"]))
     payload = {"smiles": "CCO", "rank": 3}
     assert seed == Seed({**payload, "seed": 1}, f"{derived_key(payload)};seed=1", 3)
-    (long,) = cross(source_of("C" * 250), sweep(["seed=1"]))
+    (long,) = Crossed(source_of("C" * 250), sweep(["seed=1"]))
     assert isinstance(long, Seed)
     assert long.key == derived_key(long.payload)
 
@@ -200,7 +205,7 @@ def test_cross_keeps_priority_and_derives_keys(source_of: Callable[..., Source])
 def test_cross_passes_bad_lines_once(source_of: Callable[..., Source]) -> None:
     """A line that is bad, or too large with the sweep's values, is reported once."""
     data = "C" * 65_480 + "\nCCO one\n\0\n"
-    large, one, two, nul = cross(source_of(data), sweep([f"x={'a' * 90},b"]))
+    large, one, two, nul = Crossed(source_of(data), sweep([f"x={'a' * 90},b"]))
     assert isinstance(large, BadLine)
     assert large.number == 1
     assert "with the sweep's" in large.reason
@@ -212,6 +217,6 @@ def test_cross_passes_bad_lines_once(source_of: Callable[..., Source]) -> None:
 
 def test_parameter_that_is_also_a_field_is_refused(source_of: Callable[..., Source]) -> None:
     """Neither value would win silently."""
-    source = cross(source_of("smiles,seed\nCCO,3\n"), sweep(["seed=1:2"]))
+    source = Crossed(source_of("smiles,seed\nCCO,3\n"), sweep(["seed=1:2"]))
     with pytest.raises(UsageError, match="'seed' is also a field"):
         list(source)

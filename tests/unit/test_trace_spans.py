@@ -80,7 +80,7 @@ def test_task_that_a_late_success_has_ended_has_not_failed() -> None:
         None,
     ],
 )
-def test_what_an_agent_says_never_leaves_the_attempt(phases: Any) -> None:
+def test_times_from_an_agent_never_leave_the_attempt(phases: Any) -> None:
     """A clock that was set back does not either."""
     for end_s in (10, -10):
         found = trace(attempt(1, 0, end_s, phases))

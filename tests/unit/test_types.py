@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import json
 import subprocess
@@ -53,7 +54,7 @@ def test_pyright_refuses_what_is_wrong_and_nothing_else() -> None:
 def test_settings_of_calls_are_fields_of_campaigns() -> None:
     """By the same names, with the same types."""
     fields = get_type_hints(CampaignSpec)
-    others = {"path", "handler", "params", "ranking"}
+    others = {"path", "handler", "params", "ranking", "_"}
     assert get_type_hints(CallSettings) == {n: t for n, t in fields.items() if n not in others}
 
 
@@ -72,6 +73,26 @@ def test_twins_have_all_methods(twin: type) -> None:
         assert getattr(own, "method", method) is method, name
     properties = {n for n, v in vars(original).items() if isinstance(v, property)}
     assert properties - WITHOUT_TWIN <= {*dir(twin)}
+
+
+def test_defaults_of_public_dataclasses_are_given_by_name() -> None:
+    """A new field in the middle would otherwise silently get the value of the next one.
+
+    A seed alone is given by place: payload, key, priority.
+    """
+    by_place = {
+        f"{name}.{member.name}"
+        for name, public in ((name, getattr(taskq, name)) for name in taskq.__all__)
+        if dataclasses.is_dataclass(public) and public is not taskq.Seed
+        for member in dataclasses.fields(public)
+        if member.init and not member.kw_only and not is_needed(member)
+    }
+    assert sorted(by_place) == []
+
+
+def is_needed(member: dataclasses.Field[Any]) -> bool:
+    """Return whether a field has no default."""
+    return member.default is member.default_factory is dataclasses.MISSING
 
 
 def test_names_of_the_module_are_complete() -> None:

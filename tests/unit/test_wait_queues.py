@@ -85,7 +85,7 @@ def test_agents_are_not_woken_for_tasks_that_only_others_can_claim(row: Row) -> 
     assert len(row.queues) == 1
 
 
-def test_who_has_given_up_is_passed_over(row: Row) -> None:
+def test_claim_that_has_given_up_is_passed_over(row: Row) -> None:
     """A task is not lost on somebody who is gone."""
     for name in "abc":
         row.join(name, ALL)

@@ -33,7 +33,7 @@ SOME = 60
 TIMEOUT_S = 120.0
 PAYLOAD = Handler("command", argv=("sh", "-c", "sleep 0.02"))
 #: What agents and gateways call for an exchange.
-CALLS = ("sql/functions/exchange.sql", "sql/functions/exchange_one.sql")
+CALLS = ("sql/functions/claims/exchange.sql", "sql/functions/claims/exchange_one.sql")
 #: The tables in the order in which exchanges come to them.
 MIGRATION = """
     lock table taskq.task, taskq.session, taskq.attempt in access exclusive mode;
@@ -69,12 +69,11 @@ class Release:
 
     def start(self, module: str, *words: object, **variables: str) -> subprocess.Popen[bytes]:
         """Start one of its programs."""
-        here = {"PYTHONPATH": str(self.folder or "")}
-        code = f"from {module} import main; main()"
+        first = "" if self.folder is None else f"sys.path.insert(0, {str(self.folder)!r}); "
+        code = f"import sys; {first}from {module} import main; main()"
         return subprocess.Popen(
             [sys.executable, "-c", code, *map(str, words)],
-            cwd=self.folder,  # where `python -c` looks first
-            env={**os.environ, **here, **variables},
+            env={**os.environ, **variables},
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
@@ -201,14 +200,14 @@ def later(tmp_path: Path) -> Release:
     assert release.folder is not None
     (release.folder / "taskq/sql/migrations/0099_later.sql").write_text(MIGRATION)
     release.edit(
-        "sql/functions/beat.sql",
-        ("follow jsonb)", "follow jsonb, news text)"),
-        ("null, null::jsonb\n", "null, null::jsonb, null::text\n"),
-        ("-> v.session_id::text\n", "-> v.session_id::text, 'news'\n"),
-        ("-> d.session_id::text\n", "-> d.session_id::text, 'news'\n"),
+        "sql/functions/sessions/beat.sql",
+        ("kept jsonb)", "kept jsonb, news text)"),
+        ("null::jsonb, null::jsonb\n", "null::jsonb, null::jsonb, null::text\n"),
+        ("where f.session_id = d.session_id)\n", "where f.session_id = d.session_id), 'news'\n"),
     )
     release.edit(
-        "sql/functions/enrol_many.sql", ("    reason text\n", "    reason text,\n    news text\n")
+        "sql/functions/sessions/enrol_many.sql",
+        ("    reason text\n", "    reason text,\n    news text\n"),
     )
     return release
 
@@ -234,9 +233,7 @@ def test_agents_wait_for_gateways_of_the_new_release(farm: Farm, later: Release)
 
 def test_agents_wait_where_the_old_call_is_malformed_now(farm: Farm, later: Release) -> None:
     """No gateway and no agent takes that for its own fault, for which agents leave."""
-    later.edit(
-        "db/address.py", ('"application_name": "taskq"', '"application_name": "taskq-later"')
-    )
+    later.edit("db/dsn.py", ('"application_name": "taskq"', '"application_name": "taskq-later"'))
     for file in CALLS:
         later.edit(file, ("\nbegin\n", OTHER_CALLERS))
     restarted(farm, later)

@@ -7,13 +7,19 @@ from typing import Callable, Optional
 
 from taskq_agent.backoff import Backoff
 from taskq_agent.core.events import Call
-from taskq_agent.errors import AnswerUnreadable, TransportError, TransportFailed
+from taskq_agent.errors import AnswerUnreadable, LostOnTheWay, TransportError, TransportFailed
 from taskq_agent.protocol import Request, Welcome
 
 _FIRST_REPEAT_S = 0.5
 # An outage is over for an agent when it asks again. 20,000 agents ask a dead server about 7,000
 # times a second, which harms nobody; a server that is back gets them spread over 5 s.
 _LAST_REPEAT_S = 5.0
+# So many exchanges in a row, lost on the way while heartbeats come through, are lost for what they
+# hold. While their reports go one at a time, two and the last heartbeat are enough.
+_STUCK_AFTER = 3
+_STUCK_ALONE_AFTER = 2
+_HEARD_LATELY_S = 60.0
+_TELL_EVERY_S = 600.0
 
 
 class CallState:
@@ -32,6 +38,10 @@ class CallState:
         self.failing_since: Optional[float] = None
         self.unreadable = 0
         self.expires_at = math.inf
+        self._told_at = -math.inf
+        self._lost = 0
+        self._lost_since = math.inf
+        self._heard_at = -math.inf
         self._lease_s = math.inf
         self._sent_at = 0.0
         self._not_before = 0.0
@@ -85,6 +95,27 @@ class CallState:
         """Note that the lease was renewed at that time or later."""
         self.expires_at = max(self.expires_at, at + self._lease_s)
 
+    def heard(self, now: float) -> None:
+        """Note that a heartbeat was answered."""
+        self._heard_at = now
+        self.renewed(now)
+
+    def is_stuck(self, now: float, *, alone: bool, known: bool) -> bool:
+        """Return whether something on the way lets heartbeats through, and not the current call.
+
+        alone: the call has a single report and no claim, since an earlier one was stuck. known: it
+        has been lost so before.
+        """
+        if known:
+            return self._lost > 0
+        if alone:
+            return self._lost >= _STUCK_ALONE_AFTER and now - self._heard_at < _HEARD_LATELY_S
+        return self._lost >= _STUCK_AFTER and self._heard_at > self._lost_since
+
+    def unstuck(self) -> None:
+        """Note that the next call holds something else."""
+        self._lost, self._lost_since = 0, math.inf
+
     def sent(self, call: Call, now: float) -> None:
         """Note that the call is in flight."""
         self.call = call
@@ -96,19 +127,29 @@ class CallState:
         failing_since = self.failing_since
         if isinstance(self.call, Request):
             self._repeats.reset()
+            self.unstuck()
         if self.is_long_polling():
             self.renewed(self._sent_at)
         self.dropped()
         self.failing_since = None
         return None if failing_since is None else now - failing_since
 
-    def failed(self, now: float, error: TransportError) -> None:
+    def failed(self, now: float, error: TransportError) -> bool:
         """Note that no answer came: the same call is sent again after a backoff.
 
-        A `retry_after_s` from the queue takes precedence over the backoff.
+        A `retry_after_s` from the queue takes precedence over the backoff. Return whether to tell
+        people: the first time, and seldom from then on.
         """
+        loud = self.failing_since is None or now >= self._told_at + _TELL_EVERY_S
+        if loud:
+            self._told_at = now
         retry_after_s = error.retry_after_s if isinstance(error, TransportFailed) else None
         self.in_flight = False
+        if not isinstance(error, LostOnTheWay):
+            self.unstuck()
+        elif isinstance(self.call, Request):
+            self._lost += 1
+            self._lost_since = min(self._lost_since, now)
         self.unreadable = self.unreadable + 1 if isinstance(error, AnswerUnreadable) else 0
         if self.failing_since is None:
             self.failing_since = now
@@ -118,6 +159,7 @@ class CallState:
             self._not_before = (
                 now + min(retry_after_s, self._most_s) + self._uniform() * _FIRST_REPEAT_S
             )
+        return loud
 
     def hasten(self, now: float, most_s: float) -> None:
         """Allow the repeat at once and reset the backoff: little time may be left.

@@ -1,17 +1,16 @@
-"""Number and time of the claims of an agent, and the reasons to claim no more.
-
-Run times by campaign decide what can still end if a campaign has no time limit.
-"""
+"""Number and time of the claims of an agent, and the reasons to claim no more."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from typing import Callable, Deque, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Callable, Iterable, Optional, Set, Tuple
 
-from taskq_agent.backoff import Backoff, CampaignBackoff, Throttle
+from taskq_agent import exit_codes
+from taskq_agent.backoff import Backoff, CampaignBackoff
+from taskq_agent.core.call_state import CallState
+from taskq_agent.core.gathering import Gathering
 from taskq_agent.core.held_tasks import HeldTasks
-from taskq_agent.handlers.base import MOST_CALLS
+from taskq_agent.core.run_times import AT_ONCE_S, QUICK_S, CampaignRuns, RunTimes
 from taskq_agent.handlers.definition import FUNCTION
 from taskq_agent.protocol import (
     MAX_CLAIM,
@@ -23,104 +22,15 @@ from taskq_agent.protocol import (
     Unservable,
 )
 from taskq_agent.settings import AgentSettings
+from taskq_agent.throttle import Throttle
 
-_KEPT_RUNS = 20
-_FEWEST_RUNS = 3
+_LONGEST_HOLD_S = 3_600.0
 _KEPT_CAMPAIGNS = 1_000
-_WEIGHT_OF_NEWEST = 0.2
-_SHORTEST_RUN_S = 1e-6
-
-
-class CampaignRuns:
-    """The latest run times of each campaign without a time limit, as this agent saw them.
-
-    The longest of twenty is the estimate of how long a task may last: about the 95 % quantile.
-    """
-
-    def __init__(self) -> None:
-        self._runs: Dict[int, Tuple[int, Deque[float]]] = {}
-
-    def learn(self, campaign: int, revision: int, run_s: float) -> None:
-        """Add the run time of an attempt that succeeded."""
-        known = self._runs.pop(campaign, None)
-        if known is None or known[0] != revision:  # a changed campaign runs something else
-            known = (revision, deque(maxlen=_KEPT_RUNS))
-        known[1].append(run_s)
-        self._runs[campaign] = known
-        if len(self._runs) > _KEPT_CAMPAIGNS:
-            del self._runs[next(iter(self._runs))]
-
-    def suppose(self, campaign: int, revision: int, run_s: float) -> None:
-        """Assume this run time for attempts, unless one of this revision is known."""
-        known = self._runs.get(campaign)
-        if known is None or known[0] != revision:
-            for _ in range(_FEWEST_RUNS):
-                self.learn(campaign, revision, run_s)
-
-    def longest_s(self, campaign: int, revision: int) -> float:
-        """Return how long a task may last; 0 while too few runs are known."""
-        known = self._runs.get(campaign)
-        if known is None or known[0] != revision or len(known[1]) < _FEWEST_RUNS:
-            return 0.0
-        return max(known[1])
-
-    def above(self, limit_s: float) -> List[Tuple[int, int]]:
-        """Return the (campaign, revision) pairs whose tasks may last longer."""
-        return [
-            (campaign, revision)
-            for campaign, (revision, runs) in self._runs.items()
-            if len(runs) >= _FEWEST_RUNS and max(runs) > limit_s
-        ]
-
-
-class RunTimes:
-    """Estimates how long tasks run, so that very short ones can be claimed ahead."""
-
-    def __init__(self, ahead_s: float) -> None:
-        self._ahead_s = ahead_s
-        self._run_s: Optional[float] = None
-
-    def learn(self, run_s: float) -> None:
-        """Add the run time of a task that succeeded to the moving average.
-
-        Failures do not count: a node where everything fails at once must not hoard tasks.
-        """
-        if self._run_s is None:
-            self._run_s = run_s
-        else:
-            self._run_s += _WEIGHT_OF_NEWEST * (run_s - self._run_s)
-
-    def ahead(self, quick_slots: int) -> int:
-        """Return how many tasks to hold in addition to the running ones.
-
-        quick_slots: the number of slots that no long task occupies at this moment.
-        """
-        if self._run_s is None or self._run_s >= self._ahead_s / 2:
-            return 0
-        return min(MAX_CLAIM, int(quick_slots * self._ahead_s / max(self._run_s, _SHORTEST_RUN_S)))
-
-    def are_quick(self) -> bool:
-        """Return whether tasks end before another claim would be answered."""
-        return self._run_s is not None and self._run_s < _QUICK_S
-
-    def at_once(self) -> int:
-        """Return how many calls of a function last for `_AT_ONCE_S` together."""
-        if self._run_s is None or not self._ahead_s:
-            return 1
-        return min(MOST_CALLS, int(_AT_ONCE_S / max(self._run_s, _SHORTEST_RUN_S)))
-
-
 _FIRST_POLL_S = 0.1
-#: If tasks take less time than this, the claim after one that found few tasks waits so long for
-#: their reports. Sent at once it would mostly find nothing, and the reports would wait for its end.
-_QUICK_S = 0.01
-#: A slot gets as many calls of a function at once as last for so many seconds.
-_AT_ONCE_S = 0.1
 # The least time for an attempt that goes on from a checkpoint and leaves another.
 _WORTH_BEGINNING_S = 60.0
 _STALE_AHEAD = 10.0  # times ahead_s
-
-EXIT_UNSERVABLE = 3  # the exit code of the command line for "not possible in this state"
+_MOST_REASONS_LOGGED = 100
 
 
 class Claiming:
@@ -130,7 +40,7 @@ class Claiming:
     claim_at: no claim is made before; the last one found nothing, or the queue ordered a pause.
     throttle: limits claims while everything fails. campaign_backoff: campaigns to leave out, since
     they cannot run here. campaign_runs: how long tasks without a time limit last. busy_at: when the
-    agent last held anything.
+    agent last held anything. gathering: sizes of batches.
     """
 
     def __init__(self, settings: AgentSettings, now: float, uniform: Callable[[], float]) -> None:
@@ -141,6 +51,7 @@ class Claiming:
         self.claim_at = self._held_off_until = now
         self._woken = False
         self._pauses_idle = True
+        self._was_busy = False
         self.throttle = Throttle(uniform)
         self.campaign_backoff = CampaignBackoff(settings.campaign_backoff_s, uniform)
         self.campaign_runs = CampaignRuns()
@@ -149,11 +60,13 @@ class Claiming:
         self._run_times = RunTimes(settings.ahead_s)
         self._polls = Backoff(min(_FIRST_POLL_S, settings.poll_s), settings.poll_s, uniform)
         self._apart: Set[Tuple[int, int]] = set()
-        self._attempts = 0
+        self.gathering = Gathering()
+        self.attempts = 0
         self._left: Optional[int] = None
         self._found_nothing = False
         self._alone = False
         self._unservable: Optional[Unservable] = None
+        self._reported: Set[str] = set()
         self._shortest_limit_s = math.inf
         self._uniform = uniform
 
@@ -170,10 +83,10 @@ class Claiming:
 
     def note_terms(self, campaigns: Iterable[CampaignTerms]) -> None:
         """Note the campaigns whose tasks need not end in time, since they leave a checkpoint."""
-        for one in campaigns:
-            if one.checkpoint_bytes is not None and one.time_limit_s is None:
-                least_s = min(one.checkpoint_every_s, _WORTH_BEGINNING_S)
-                self.campaign_runs.suppose(one.campaign, one.revision, least_s)
+        for campaign in campaigns:
+            if campaign.checkpoint_bytes is not None and campaign.time_limit_s is None:
+                least_s = min(campaign.checkpoint_every_s, _WORTH_BEGINNING_S)
+                self.campaign_runs.suppose(campaign.campaign, campaign.revision, least_s)
 
     def learn_run(self, campaign: CampaignTerms, run_s: float) -> None:
         """Learn how long tasks last that have neither a time limit nor a checkpoint."""
@@ -187,7 +100,8 @@ class Claiming:
 
     def want(self, held_tasks: HeldTasks, now: float) -> int:
         """Return how many tasks to claim now."""
-        pauses = self._pauses_idle or not held_tasks.is_empty()
+        self._was_busy = not held_tasks.is_empty()
+        pauses = self._pauses_idle or self._was_busy
         claim_at = self.claim_at if pauses else self._held_off_until
         if now < max(claim_at, self.throttle.try_at) or (
             self.throttle.active and held_tasks.tasks()
@@ -196,12 +110,20 @@ class Claiming:
         ahead_s = self._settings.ahead_s
         quick_slots = self._settings.slots
         quick_slots -= sum(now - running.since > ahead_s for running in held_tasks.running.values())
-        want = min(MAX_CLAIM, held_tasks.free() + self._run_times.ahead(quick_slots))
+        room = self.gathering.room(held_tasks)
+        if room is None:
+            room = held_tasks.free() + self._run_times.ahead(quick_slots)
+        want = min(MAX_CLAIM, room)
         if self.throttle.active or self._alone:
             want = min(want, 1)
         if self._settings.max_tasks is not None:
-            want = min(want, self._settings.max_tasks - self._attempts - held_tasks.tasks())
+            want = min(want, self._settings.max_tasks - self.attempts - held_tasks.tasks())
         return max(want, 0)
+
+    def has_room(self, held_tasks: HeldTasks) -> bool:
+        """Return whether a slot has nothing to do: only then a claim is worth a call of its own."""
+        room = self.gathering.room(held_tasks)
+        return (held_tasks.free() if room is None else room) > 0
 
     def wait_s(self, held_tasks: HeldTasks, now: float) -> float:
         """Return for how many seconds the queue may keep a claim made now waiting.
@@ -232,11 +154,23 @@ class Claiming:
             or campaign.memory
             or self.throttle.active
             or (campaign.campaign, campaign.revision) in self._apart
-            or not self.fits(campaign, now + _AT_ONCE_S)
+            or not self.fits(campaign, now + AT_ONCE_S)
         ):
             return 0
         share = -(-(len(held_tasks.queue) + 1) // self._settings.slots)
         return min(share, self._run_times.at_once()) - 1
+
+    def together(
+        self, campaign: CampaignTerms, count: int, held_tasks: HeldTasks, now: float
+    ) -> int:
+        """Return how many of so many tasks of a campaign begin together in one slot."""
+        if self.throttle.active:
+            return 1
+        size = self.gathering.share(campaign, count, len(held_tasks.idle))
+        each_s = self.campaign_runs.longest_s(campaign.campaign, campaign.revision)
+        if each_s > 0 and self.stop_at < math.inf:
+            size = min(size, int((self.stop_at - now) / each_s))
+        return max(1, size)
 
     def keep_apart(self, campaign: int, revision: int) -> None:
         """Start the tasks of this campaign one by one from now on."""
@@ -244,8 +178,9 @@ class Claiming:
             self._apart.clear()
         self._apart.add((campaign, revision))
 
-    def hold_off(self, until: float) -> None:
-        """Make no claim before this time."""
+    def hold_off(self, now: float, wait_s: float) -> None:
+        """Make no claim for so long, an hour at most, since the queue says so."""
+        until = now + min(max(wait_s, 0.0), _LONGEST_HOLD_S)
         self._held_off_until = max(self._held_off_until, until)
         self.claim_at = max(self.claim_at, until)
 
@@ -268,6 +203,7 @@ class Claiming:
         follows soon.
         """
         self._alone = False
+        self.gathering.claimed(answer, claim)
         for campaign in answer.campaigns:
             limit_s = campaign.time_limit_s or 0.0
             self._shortest_limit_s = min(self._shortest_limit_s, limit_s)
@@ -280,10 +216,10 @@ class Claiming:
             is_all = kept < claim.want and kept <= self._settings.slots
             if not kept:
                 self.claim_at = now + self._polls.draw()
-                # The next one may be a long poll, before which nothing needs a pause.
-                self._pauses_idle = not (claim.reports and self._settings.longest_wait_s)
+                # Once the agent holds nothing, the next one is a long poll, which needs no pause.
+                self._pauses_idle = not (self._was_busy and self._settings.longest_wait_s)
             elif is_all and self._run_times.are_quick():
-                self.claim_at = max(self.claim_at, now + _QUICK_S)
+                self.claim_at = max(self.claim_at, now + QUICK_S)
         self._woken = False
 
     def unread(self, now: float) -> None:
@@ -293,7 +229,7 @@ class Claiming:
 
     def attempted(self, run_s: float, *, done: bool) -> None:
         """Count an attempt that ran, and learn its run time if it succeeded."""
-        self._attempts += 1
+        self.attempts += 1
         self._left = None  # it may have been the last
         if done:
             self._run_times.learn(run_s)
@@ -313,19 +249,50 @@ class Claiming:
             without = tuple(sorted({*without, *too_long})[:MAX_WITHOUT])
         return without
 
+    def unservable_news(self, answer: Answer) -> str:
+        """Return what the agent cannot get and why, once for each new reason; else nothing.
+
+        An agent with `until_empty` names it when it shuts down.
+        """
+        unservable = answer.unservable
+        if unservable is None or self._settings.until_empty:
+            return ""
+        news = [reason for reason in unservable.reasons if reason not in self._reported]
+        if not news or len(self._reported) >= _MOST_REASONS_LOGGED:
+            return ""
+        self._reported.update(news)
+        return in_words(unservable)
+
+    def reason_to_leave(
+        self, held_tasks: HeldTasks, calls: CallState, now: float
+    ) -> Optional[Tuple[str, int]]:
+        """Return why to leave now, and the exit code; None if there is no reason."""
+        if now >= self.stop_at:
+            return "its time is up", 0
+        if not held_tasks.is_empty():
+            return None
+        over = self.reason_to_stop(now) if calls.call is None else None
+        is_pointless = calls.call is None or calls.failing_since is not None
+        if over is None and now >= self.idle_at() and is_pointless:
+            over = f"it has had no task for {now - self.busy_at:.0f} s", 0
+        return over
+
     def reason_to_stop(self, now: float) -> Optional[Tuple[str, int]]:
         """Return why an agent that holds nothing should not claim again, with its exit code.
 
         None if it should claim.
         """
         settings, left_s = self._settings, self.stop_at - now
-        if settings.max_tasks is not None and self._attempts >= settings.max_tasks:
+        if settings.max_tasks is not None and self.attempts >= settings.max_tasks:
             made = settings.max_tasks
             return f"it has made {made} attempt{'' if made == 1 else 's'}", 0
         if settings.until_empty and self._left is not None and self._left <= 0:
             if self._unservable is None:
                 return "nothing is left to do", 0
-            return f"all that is left cannot be run: {in_words(self._unservable)}", EXIT_UNSERVABLE
+            return (
+                f"all that is left cannot be run: {in_words(self._unservable)}",
+                exit_codes.UNSERVABLE,
+            )
         if left_s < self._shortest_limit_s < math.inf or (
             self._found_nothing and self.campaign_runs.above(left_s)
         ):

@@ -5,11 +5,11 @@ threads, processes or a network. Its invariants:
 
 * At most one call is in flight. A claim that failed is repeated unchanged, under the same lease id
   and with the same reports, until it is answered. So the agent knows every lease it was given, and
-  a report never counts twice. Only a claim whose answer cannot be read is given up after two tries:
-  the next heartbeat, which does not name it, hands its tasks back.
-* A report is kept until it has its verdict. All verdicts are final. A report that the queue refuses
-  does not keep others back. If tasks come without verdicts, the reports are sent again with the
-  next claims, or on their own after a while.
+  a report never counts twice. A claim whose answer cannot be read, or is lost for what it holds, is
+  given up after some tries: the next heartbeat, which does not name it, hands its tasks back.
+* A report is kept until it has its verdict. All verdicts are final. A report that the queue
+  refuses, or that is lost on the way each time, does not keep others back. If tasks come without
+  verdicts, the reports are sent again with the next claims, or on their own after a while.
 * Heartbeats name the held tasks *and* the claim in flight. The claim leaves the heartbeat in the
   same step in which its tasks enter it.
 * An order to stop names a lease. An order for a lease that is not held has no effect.
@@ -27,29 +27,31 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
+from taskq_agent import exit_codes
 from taskq_agent.core import events as ev
 from taskq_agent.core.call_state import CallState
-from taskq_agent.core.claiming import Claiming, in_words
+from taskq_agent.core.claiming import Claiming
 from taskq_agent.core.delivery import Delivery
 from taskq_agent.core.events import Outbox
 from taskq_agent.core.held_tasks import HeldTasks
-from taskq_agent.core.reports import ProgressLog, Totals
-from taskq_agent.core.shutdown import KilledTasks, Shutdown, is_by_sigterm
+from taskq_agent.core.progress_log import ProgressLog, Totals
+from taskq_agent.core.shutdown import KilledTasks, Shutdown, SlotEvent
 from taskq_agent.core.task_flow import TaskFlow
 from taskq_agent.errors import Refused, SessionLost, TransportError
-from taskq_agent.protocol import Answer, Heartbeat, Hello, Orders, Report, Request, Welcome
+from taskq_agent.protocol import (
+    Answer,
+    Heartbeat,
+    Hello,
+    Orders,
+    Report,
+    Request,
+    Welcome,
+)
 from taskq_agent.settings import AgentSettings
 
-EXIT_NODE_BROKEN = 69  # EX_UNAVAILABLE
-EXIT_AGENT_BROKEN = 70  # EX_SOFTWARE
-EXIT_UNDELIVERED = 75  # EX_TEMPFAIL
-EXIT_REFUSED = 77  # EX_NOPERM
-
-_LONGEST_HOLD_S = 3_600.0
 _REPORT_AGAIN_S = 5.0
-_MOST_REASONS_LOGGED = 100
 
 
 class AgentCore:
@@ -79,7 +81,7 @@ class AgentCore:
         self._claiming = Claiming(settings, now, uniform)
         self._out = Outbox()
         self._task_flow = TaskFlow(self._held_tasks, self._claiming, self._progress, self._out)
-        self._delivery = Delivery(self._held_tasks, self._progress, self._out)
+        self._delivery = Delivery(self._held_tasks, self._progress, self._out, uniform)
         self._newest_lease = ""
         self._uniform = uniform
         self._reports_at = 0.0
@@ -87,7 +89,6 @@ class AgentCore:
         self._killed_tasks = KilledTasks()
         self._shutdown: Optional[Shutdown] = None
         self._signalled = self._exited = False
-        self._reported_unservable: Set[str] = set()
         self._now = now
         self._handlers: Dict[type, Callable[[Any], None]] = {
             Welcome: self._opened,
@@ -97,12 +98,14 @@ class AgentCore:
             ev.HeartbeatFailed: self._heartbeat_failed,
             ev.HeartbeatAnswered: self._heartbeat_answered,
             ev.StopOrdered: lambda event: self._task_flow.revoke(event.held),
+            ev.OthersStopOrdered: lambda event: self._task_flow.revoke_others(event.left),
             ev.CallsEnded: lambda event: self._task_flow.calls_ended(
                 event, self._now, shutting_down=self._shutdown is not None
             ),
+            ev.BatchMoved: lambda event: self._killed_tasks.hold(event, self._now),
             ev.TaskEnded: lambda event: self._killed_tasks.hold(event, self._now),
             ev.TermSignal: self._terminated,
-            ev.AgentFailed: lambda event: self._shut_down(event.what, EXIT_AGENT_BROKEN),
+            ev.AgentFailed: lambda event: self._shut_down(event.what, exit_codes.AGENT_BROKEN),
             ev.Woken: lambda _: self._claiming.woken(self._now, self._calls.claim() is not None),
             ev.Tick: lambda _: None,
         }
@@ -125,21 +128,24 @@ class AgentCore:
         claim = self._calls.claim()
         trouble = self._claiming.throttle.trouble(self._now)
         self._trouble_in_heartbeat = trouble is not None
+        held, claims = self._task_flow.naming.named()
         return Heartbeat(
             session=self._calls.session,
-            held=self._held_tasks.held(),
+            held=held,
+            claims=claims,
             pending=() if claim is None else (claim.lease,),
             drawn=self._newest_lease,
             timeline=self._delivery.timeline,
-            trouble=trouble,
+            trouble=self._delivery.with_warning(trouble),
             tally=self._claiming.throttle.outcomes(),
+            batches=self._claiming.gathering.smaller(),
         )
 
     def due(self) -> float:
         """Return when time alone will next change something."""
         claiming, ready_at = self._claiming, self._calls.ready_at()
         times = [claiming.stop_at, claiming.claim_at, claiming.throttle.try_at, self._reports_at]
-        times += [claiming.idle_at(), self._killed_tasks.next_at()]
+        times += [claiming.idle_at(), self._killed_tasks.next_at(), self._delivery.next_try_at()]
         if ready_at is not None:
             times.append(ready_at)
         if self._shutdown is not None:
@@ -175,10 +181,11 @@ class AgentCore:
             # The database is away: a gateway gave tasks that it had leased ahead, without verdicts.
             self._reports_at = self._now + _REPORT_AGAIN_S * (0.5 + self._uniform())
         if claim is not None:
-            shutting_down = self._shutdown is not None
-            kept = self._task_flow.take_in(answer, self._now, shutting_down=shutting_down)
+            leaves = self._shutdown is not None
+            kept = self._task_flow.take_in(answer, claim, self._now, shutting_down=leaves)
             self._claiming.claimed(answer, claim, kept, self._now, long_polled=long_polled)
-            self._report_unservable(answer)
+            if news := self._claiming.unservable_news(answer):
+                self._out.log(logging.WARNING, "this agent cannot get %s", news)
         self._follow_orders(answer.orders)
 
     def _closed(self, _: ev.Closed) -> None:
@@ -203,16 +210,27 @@ class AgentCore:
             calls.dropped()
             self._lose_session()
         else:
-            first, text = calls.failing_since is None, "no answer from the queue, trying again: %s"
-            calls.failed(self._now, event.error)
-            if isinstance(call, Request) and not call.want:
-                calls.dropped()  # the repeat may carry a claim, which may be answered sooner
-            elif calls.unreadable > 1:
-                calls.dropped()
-                self._claiming.unread(self._now)
-                first, text = True, "a claim has failed, and its tasks wait again: %s"
-            level = logging.WARNING if first else logging.DEBUG
-            self._out.log(level, text, event.error)
+            self._unanswered(event.error)
+
+    def _unanswered(self, error: TransportError) -> None:
+        """Repeat the current call later, or give it up where it would never come through."""
+        calls, call = self._calls, self._calls.call
+        loud, text = calls.failed(self._now, error), "no answer from the queue, trying again: %s"
+        if isinstance(call, Request) and self._delivery.is_stuck(call, calls, self._now):
+            calls.dropped()
+            calls.unstuck()
+            if call.reports:
+                self._delivery.lost(call, error, self._now)
+                return
+            self._claiming.unread(self._now)
+            loud, text = True, "a claim does not come through, and its tasks wait again: %s"
+        elif isinstance(call, Request) and not call.want:
+            calls.dropped()  # the repeat may carry a claim, which may be answered sooner
+        elif calls.unreadable > 1:
+            calls.dropped()
+            self._claiming.unread(self._now)
+            loud, text = True, "a claim has failed, and its tasks wait again: %s"
+        self._out.log(logging.WARNING if loud else logging.DEBUG, text, error)
 
     def _heartbeat_failed(self, event: ev.HeartbeatFailed) -> None:
         if event.session != self._calls.session:
@@ -224,7 +242,7 @@ class AgentCore:
 
     def _heartbeat_answered(self, event: ev.HeartbeatAnswered) -> None:
         if event.session == self._calls.session:
-            self._calls.renewed(self._now)
+            self._calls.heard(self._now)
             self._delivery.saw_timeline(event.timeline, self._now)
             reported = self._trouble_reported = self._trouble_in_heartbeat
             self._task_flow.set_suspect(event.suspect, self._now, reported=reported)
@@ -232,18 +250,18 @@ class AgentCore:
 
     def _follow_orders(self, orders: Orders) -> None:
         if orders.claim_after_s is not None:
-            hold_s = min(max(orders.claim_after_s, 0.0), _LONGEST_HOLD_S)
-            self._claiming.hold_off(self._now + hold_s)
+            self._claiming.hold_off(self._now, orders.claim_after_s)
         if orders.drain and self._shutdown is None:
             why = f": {orders.why}" if orders.why else ""
             self._shut_down(f"it got the order to drain{why}", 0, patience_s=math.inf)
 
-    def _end_task(self, event: ev.TaskEnded) -> None:
-        with_agent = self._signalled and is_by_sigterm(event)
-        self._task_flow.ended(event, self._now, with_agent=with_agent)
-        if event.ended.node_broken:
-            reason, grace_s = f"this node is broken: {event.ended.error}", self._settings.grace_s
-            self._shut_down(reason, EXIT_NODE_BROKEN, patience_s=grace_s)
+    def _end_tasks(self, event: SlotEvent) -> None:
+        self._leave_node(self._task_flow.ended(event, self._now, signalled=self._signalled))
+
+    def _leave_node(self, fault: Optional[str]) -> None:
+        if fault is not None:
+            reason, grace_s = f"this node is broken: {fault}", self._settings.grace_s
+            self._shut_down(reason, exit_codes.NODE_BROKEN, patience_s=grace_s)
 
     def _terminated(self, event: ev.TermSignal) -> None:
         self._signalled = True
@@ -258,7 +276,7 @@ class AgentCore:
         if self._now >= self._calls.expires_at:
             self._task_flow.stop_disconnected()
         for event in self._killed_tasks.take(math.inf if self._signalled else self._now):
-            self._end_task(event)
+            self._end_tasks(event)
         if not self._held_tasks.is_empty():
             self._claiming.busy_at = self._now
         if self._shutdown is None:
@@ -279,17 +297,9 @@ class AgentCore:
         self._check_for_exit()
 
     def _check_for_shutdown(self) -> None:
-        if self._now >= self._claiming.stop_at:
-            self._shut_down("its time is up", 0)
-        elif self._held_tasks.is_empty():
-            claiming, calls = self._claiming, self._calls
-            over = claiming.reason_to_stop(self._now) if calls.call is None else None
-            if over is not None:
-                self._shut_down(*over)
-            elif self._now >= claiming.idle_at() and (
-                calls.call is None or calls.failing_since is not None
-            ):
-                self._shut_down(f"it has had no task for {self._now - claiming.busy_at:.0f} s", 0)
+        over = self._claiming.reason_to_leave(self._held_tasks, self._calls, self._now)
+        if over is not None:
+            self._shut_down(*over)
 
     def _shut_down(
         self, reason: str, code: int, *, patience_s: float = 0.0, refused: bool = False
@@ -299,12 +309,13 @@ class AgentCore:
             self._shutdown = Shutdown(self._settings, reason, code, stop_at, refused=refused)
             self._task_flow.hand_back_queue()
             self._calls.hasten(self._now, self._settings.farewell_s / 4)
+            self._delivery.hasten(self._now)
             self._drop_long_poll()
         else:
             self._shutdown.hasten(reason, code, stop_at, refused=refused)
-        level = logging.ERROR if code else logging.INFO
         text = "the agent leaves, because %s; still running: %d"
-        self._out.log(level, text, reason, len(self._held_tasks.running))
+        level, running = logging.ERROR if code else logging.INFO, len(self._held_tasks.running)
+        self._out.log(level, text, reason, running)
 
     def _communicate(self) -> None:
         calls, shutdown = self._calls, self._shutdown
@@ -321,17 +332,17 @@ class AgentCore:
 
     def _next_call(self) -> Optional[ev.Call]:
         session, shutdown, held_tasks = self._calls.session, self._shutdown, self._held_tasks
-        reports = self._delivery.next_reports()
+        reports = self._delivery.next_reports(self._now)
         if shutdown is not None and not reports:
             if session is None or shutdown.idle_at is None:
                 return None
-            return ev.CloseSession(session, shutdown.reason, shutdown.code)
+            return ev.CloseSession(session, shutdown.end(self._claiming.attempts))
         if session is None:
             return self._draw_hello()
         want = 0
-        if shutdown is None and not self._delivery.is_isolating():
+        if shutdown is None and self._delivery.leaves_room(self._now):
             want = self._claiming.want(held_tasks, self._now)
-        claims = want > 0 and held_tasks.free() > 0
+        claims = want > 0 and self._claiming.has_room(held_tasks)
         late = self._now < self._reports_at and shutdown is None
         if not claims and (late or not reports):
             return None
@@ -360,20 +371,9 @@ class AgentCore:
             return
         all_said = calls.session is None and calls.call is None and not self._held_tasks.reports
         if all_said or shutdown.is_over(self._now):
-            code = shutdown.code or (EXIT_UNDELIVERED if self.undelivered() else 0)
+            code = shutdown.code or (exit_codes.UNDELIVERED if self.undelivered() else 0)
             self._exited = True
             self._out.add(ev.Exit(code, shutdown.reason))
-
-    def _report_unservable(self, answer: Answer) -> None:
-        """Log each new reason once; an agent with `until_empty` names it when it shuts down."""
-        unservable = answer.unservable
-        if unservable is None or self._settings.until_empty:
-            return
-        news = [reason for reason in unservable.reasons if reason not in self._reported_unservable]
-        if news and len(self._reported_unservable) < _MOST_REASONS_LOGGED:
-            self._reported_unservable.update(news)
-            text = "this agent cannot get %s"
-            self._out.log(logging.WARNING, text, in_words(unservable))
 
     # Shared steps
 
@@ -386,13 +386,12 @@ class AgentCore:
         self._drop_long_poll()
         self._calls.lost_session(self._now)
         self._out.log(logging.WARNING, "the session was lost: opening another")
-        self._task_flow.stop_disconnected()
+        self._task_flow.lose_session()
 
     def _drop_long_poll(self) -> None:
         """Drop a long poll that is no longer wanted; cancel it if it is in flight."""
-        claim = self._calls.drop_long_poll()
-        if claim is not None:
+        if (claim := self._calls.drop_long_poll()) is not None:
             self._out.add(ev.CancelExchange(claim))
 
     def _refused(self, error: TransportError) -> None:
-        self._shut_down(f"the queue refuses to serve it: {error}", EXIT_REFUSED, refused=True)
+        self._shut_down(f"the queue refuses to serve it: {error}", exit_codes.REFUSED, refused=True)

@@ -6,6 +6,13 @@ is refused alone is replaced by a substitute, which reports just the refusal and
 stored. If the substitute is refused too, the report is given up: its attempt is no longer held, and
 the task goes to another agent.
 
+A report may also be lost on the way each time, although heartbeats come through: a proxy limits
+bodies, or a filter dislikes a word. That decides nothing. Such reports are found in the same way,
+one at a time, and later exchanges are at most half as large. A report that does not come through
+alone is withheld: it stays in the spool, the others and new claims go on, and it is tried again
+alone after a pause that doubles up to ten minutes. With too many of them the agent claims no more,
+since it could only pile up results.
+
 Nothing leaves the spool before the queue has answered an exchange again. So no result is lost if
 the queue refuses every request, since rights were revoked or its functions have another release.
 
@@ -21,18 +28,35 @@ Time counts from answer to answer, so that an outage, however long, expires noth
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, replace
-from typing import Dict, FrozenSet, Iterable, List, Optional, Tuple
+from typing import Callable, Dict, FrozenSet, Iterable, List, Optional, Tuple
 
+from taskq_agent.backoff import Backoff
+from taskq_agent.core.call_state import CallState
 from taskq_agent.core.events import ForgetReports, Outbox, SpoolReport
 from taskq_agent.core.held_tasks import HeldTasks
-from taskq_agent.core.reports import ProgressLog, fence, line, refused_report
-from taskq_agent.errors import Refused
-from taskq_agent.protocol import ACCEPTED, DUPLICATE, Ack, Held, Report, Request
+from taskq_agent.core.progress_log import ProgressLog
+from taskq_agent.core.reports import fence, line, refused_report
+from taskq_agent.errors import Refused, TransportError
+from taskq_agent.protocol import (
+    ACCEPTED,
+    DUPLICATE,
+    Ack,
+    Held,
+    Report,
+    Request,
+    Trouble,
+)
+from taskq_agent.warning_words import REPORTS_WITHHELD
 
 KEPT_S = 60.0
 MOST_REPORTS = 1_000
 MOST_BYTES = 4 << 20
+#: With so many reports that do not come through, the agent claims no more.
+MOST_WITHHELD = 16
+_FIRST_TRY_S = 60.0
+_LAST_TRY_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -79,10 +103,10 @@ class FailoverReplay:
         again = []
         if timeline != self.timeline:
             self.timeline = timeline
-            for held, one in self._kept.items():
-                if timeline not in one.timelines and not one.under_way:
-                    self._kept[held] = replace(one, at=now, under_way=True)
-                    again.append((one.report, one.size))
+            for held, accepted in self._kept.items():
+                if timeline not in accepted.timelines and not accepted.under_way:
+                    self._kept[held] = replace(accepted, at=now, under_way=True)
+                    again.append((accepted.report, accepted.size))
         while self._kept and now - next(iter(self._kept.values())).at > KEPT_S:
             self._drop(next(iter(self._kept)))
         return again
@@ -94,10 +118,25 @@ class FailoverReplay:
         return accepted
 
 
+@dataclass(frozen=True)
+class _Withheld:
+    """A report that is lost on the way each time. at: when it is tried again."""
+
+    why: str
+    at: float
+    backoff: Backoff
+
+
 class Delivery:
     """Selects the next reports to send and handles their verdicts."""
 
-    def __init__(self, held_tasks: HeldTasks, progress: ProgressLog, out: Outbox) -> None:
+    def __init__(
+        self,
+        held_tasks: HeldTasks,
+        progress: ProgressLog,
+        out: Outbox,
+        uniform: Callable[[], float],
+    ) -> None:
         self._held_tasks = held_tasks
         self._progress = progress
         self._out = out
@@ -105,6 +144,8 @@ class Delivery:
         # alone.
         self._suspects: Dict[Held, Optional[Report]] = {}
         self._given_up: List[Held] = []
+        self._withheld: Dict[Held, _Withheld] = {}
+        self._uniform = uniform
         self._replay = FailoverReplay()
 
     @property
@@ -112,20 +153,46 @@ class Delivery:
         """The timeline of the server that answered last; 0 if no answer has named one."""
         return self._replay.timeline
 
-    def is_isolating(self) -> bool:
-        """Return whether reports are sent one at a time, to find the one that the queue refuses."""
-        return bool(self._suspects)
+    def with_warning(self, trouble: Optional[Trouble]) -> Optional[Trouble]:
+        """Add the warning that reports are withheld, and what came instead of an answer."""
+        if not self._withheld:
+            return trouble
+        *_, last = self._withheld.values()
+        return replace(trouble or Trouble(), warnings=(REPORTS_WITHHELD,), cause=last.why)
+
+    def leaves_room(self, now: float) -> bool:
+        """Return whether the next exchange may have a claim."""
+        return len(self._withheld) < MOST_WITHHELD and not self.is_isolating(now)
+
+    def is_isolating(self, now: float) -> bool:
+        """Return whether reports go one at a time, each without a claim, to find a bad one."""
+        return bool(self._suspects) or self._due(now) is not None
+
+    def next_try_at(self) -> float:
+        """Return when a withheld report is tried again; infinity if none is."""
+        return min((withheld.at for withheld in self._withheld.values()), default=math.inf)
+
+    def hasten(self, now: float) -> None:
+        """Try the withheld reports once more: little time is left."""
+        for held, withheld in self._withheld.items():
+            self._withheld[held] = replace(withheld, at=now)
 
     def undelivered(self) -> int:
         """Return the number of reports without a verdict."""
         return len(self._held_tasks.reports) + len(self._given_up)
 
-    def next_reports(self) -> Tuple[Report, ...]:
+    def next_reports(self, now: float) -> Tuple[Report, ...]:
         """Return the reports for the next exchange."""
-        if not self._suspects:
-            return self._held_tasks.first_reports()
-        held, substitute = next(iter(self._suspects.items()))
-        return (substitute or self._held_tasks.reports[held][0],)
+        if self._suspects:
+            held, substitute = next(iter(self._suspects.items()))
+            return (substitute or self._held_tasks.reports[held][0],)
+        due = self._due(now)
+        if due is not None:
+            return (self._held_tasks.reports[due][0],)
+        return self._held_tasks.first_reports(without=self._withheld)
+
+    def _due(self, now: float) -> Optional[Held]:
+        return next((held for held, withheld in self._withheld.items() if now >= withheld.at), None)
 
     def saw_timeline(self, timeline: int, now: float) -> None:
         """Note the timeline of an answer, 0 if unknown; after a failover, send reports again."""
@@ -150,6 +217,8 @@ class Delivery:
                 continue
             if ack.verdict in (ACCEPTED, DUPLICATE) and not self._suspects.get(held):
                 self._replay.keep(report, size, timeline, now)
+            if self._withheld.pop(held, None):
+                self._out.log(logging.INFO, "the report on task %d has come through", held.task)
             forgotten.append(held)
             self._progress.acknowledged(ack)
             if self._suspects.pop(held, None) and held not in self._held_tasks.inherited:
@@ -157,9 +226,32 @@ class Delivery:
         if forgotten:
             self._out.add(ForgetReports(tuple(forgotten)))
 
+    def is_stuck(self, request: Request, calls: CallState, now: float) -> bool:
+        """Return whether the request that has failed is lost on the way for what it holds."""
+        known = any(fence(report) in self._withheld for report in request.reports)
+        alone = self.is_isolating(now) and not request.want
+        return calls.is_stuck(now, alone=alone, known=known)
+
+    def lost(self, request: Request, error: TransportError, now: float) -> None:
+        """Handle an exchange with reports that is lost on the way for what it holds."""
+        held = fence(request.reports[0])
+        if request.want or len(request.reports) > 1:
+            self._suspects = {fence(report): None for report in request.reports}
+            self._held_tasks.were_too_large(request.reports)
+            text = "an exchange does not come through, sending its %d reports one at a time: %s"
+            self._out.log(logging.WARNING, text, len(request.reports), error)
+            return
+        self._suspects.pop(held, None)
+        known = self._withheld.pop(held, None)
+        backoff = known.backoff if known else Backoff(_FIRST_TRY_S, _LAST_TRY_S, self._uniform)
+        self._withheld[held] = _Withheld(str(error), now + backoff.draw(), backoff)
+        text = "the report on task %d does not come through; it is kept and tried again: %s"
+        self._out.log(logging.DEBUG if known else logging.WARNING, text, held.task, error)
+
     def refused(self, request: Request, error: Refused) -> None:
         """Handle the refusal of an exchange with reports."""
         held = fence(request.reports[0])
+        self._withheld.pop(held, None)
         if request.want or len(request.reports) > 1:
             self._suspects = {fence(report): None for report in request.reports}
             text = "the queue refuses an exchange, sending its %d reports one at a time: %s"

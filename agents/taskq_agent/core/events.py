@@ -7,11 +7,23 @@ order to exchange. A `Welcome`, an `Answer` or `CallFailed` is its outcome.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, List, Tuple, Union
+from typing import Any, List, Optional, Tuple, Union
 
 from taskq_agent.errors import TransportError
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import Answer, CampaignTerms, Held, Hello, Orders, Request, Task, Welcome
+from taskq_agent.held_claims import LeftOfClaim
+from taskq_agent.protocol import (
+    SILENT_END,
+    Answer,
+    CampaignTerms,
+    Held,
+    Hello,
+    Orders,
+    Request,
+    SessionEnd,
+    Task,
+    Welcome,
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,13 @@ class StopOrdered:
 
 
 @dataclass(frozen=True)
+class OthersStopOrdered:
+    """The queue reports which tasks of a claim are left; the leases of the others are invalid."""
+
+    left: LeftOfClaim
+
+
+@dataclass(frozen=True)
 class TaskEnded:
     """The attempt in this slot has ended."""
 
@@ -69,14 +88,32 @@ class TaskEnded:
 class CallsEnded:
     """The first attempts of this slot have ended, in order.
 
-    unbegun: how many of the last ones have not begun and never will. apart: tasks of this campaign
-    should start one by one.
+    unbegun: how many of the last ones have no end, and need to begin, or to begin anew. apart:
+    tasks of this campaign should start one by one.
     """
 
     slot: int
     ends: Tuple[Ended, ...]
     unbegun: int = 0
     apart: bool = False
+
+
+@dataclass(frozen=True)
+class BatchMoved:
+    """Attempts of this slot, which began together, have ended, in any order.
+
+    over: whether the slot is free. too_large_as: the class as which starts have failed, so that
+    fewer should begin together from now on; empty if that went well; None if this batch shows
+    neither. begun: those that have begun since the last time, as their program says; None: it
+    starts anew, and none has begun.
+    """
+
+    slot: int
+    campaign: CampaignTerms
+    ends: Tuple[Tuple[Held, Ended], ...]
+    over: bool = False
+    too_large_as: Optional[str] = None
+    begun: Optional[Tuple[Held, ...]] = ()
 
 
 @dataclass(frozen=True)
@@ -114,8 +151,10 @@ Event = Union[
     HeartbeatFailed,
     HeartbeatAnswered,
     StopOrdered,
+    OthersStopOrdered,
     TaskEnded,
     CallsEnded,
+    BatchMoved,
     TermSignal,
     AgentFailed,
     Woken,
@@ -125,11 +164,10 @@ Event = Union[
 
 @dataclass(frozen=True)
 class CloseSession:
-    """Call `close` with a reason and an exit code; the result is Closed or CallFailed."""
+    """Call `close`; the result is Closed or CallFailed."""
 
     session: int
-    reason: str = ""
-    exit_code: int = 0
+    end: SessionEnd = SILENT_END
 
 
 @dataclass(frozen=True)
@@ -154,7 +192,8 @@ class StartTask:
     """Run this task in this slot, which is idle; the result is TaskEnded.
 
     behind: short calls of a function to run after it; the result for these is CallsEnded, and
-    TaskEnded for one after which the slot cannot run those behind it.
+    TaskEnded for one after which the slot cannot run those behind it. Where the campaign has
+    batches: the tasks that begin with it; the result is BatchMoved, once or several times.
     """
 
     slot: int

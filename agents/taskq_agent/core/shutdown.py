@@ -1,50 +1,73 @@
 """Shutdown of an agent: no more tasks, then no more running ones, then no more reports.
 
-`KilledTasks` has the tasks that SIGTERM ended although their agent did not send it. A batch system
-that ends a job may signal all its processes at once, so a payload can be gone a moment before the
-agent gets its own signal. Such an end says nothing about the task.
+`KilledTasks` has the tasks that a signal ended although their agent did not send it. A batch system
+that ends or warns a job may signal all its processes at once, so a payload can be gone a moment
+before the agent gets its own signal. Such an end says nothing about the task.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple, Union
 
-from taskq_agent.core.events import TaskEnded
-from taskq_agent.handlers.exits import BY_SIGTERM
+from taskq_agent.core.events import BatchMoved, TaskEnded
+from taskq_agent.handlers.base import Ended
+from taskq_agent.handlers.exits import BY_ENDING_SIGNAL, NO_OUTCOME
+from taskq_agent.protocol import SessionEnd
 from taskq_agent.settings import AgentSettings
+from taskq_agent.wire import fitted
 
 #: Most seconds between signals that belong together: a batch system sends one to each process, and
 #: its job's script may send another.
 PATIENCE_S = 1.0
 
 
-def is_by_sigterm(event: TaskEnded) -> bool:
-    """Return whether SIGTERM ended the payload."""
-    return event.ended.error_class in BY_SIGTERM
+#: The end of the tasks of a slot, or of some.
+SlotEvent = Union[TaskEnded, BatchMoved]
+
+
+def is_by_ending_signal(ended: Ended) -> bool:
+    """Return whether a signal that ends or warns jobs may have ended the payload.
+
+    A program for many tasks that handles the signal may exit with 0, and leave tasks out.
+    """
+    return ended.error_class in BY_ENDING_SIGNAL or ended.error_class == NO_OUTCOME
+
+
+def _may_be_by_signal(event: SlotEvent) -> bool:
+    if isinstance(event, TaskEnded):
+        return is_by_ending_signal(event.ended)
+    return any(is_by_ending_signal(ended) for _, ended in event.ends)
 
 
 class KilledTasks:
     """Holds ends for a second, until it is clear whether the agent itself gets a signal too."""
 
     def __init__(self) -> None:
-        self._held: Dict[int, Tuple[TaskEnded, float]] = {}
+        self._held: Dict[int, List[Tuple[SlotEvent, float]]] = {}
 
-    def hold(self, event: TaskEnded, now: float) -> None:
-        """Keep an end for `take`: an end by SIGTERM for a second, other ends for no time."""
-        self._held[event.slot] = (event, now + PATIENCE_S * is_by_sigterm(event))
+    def hold(self, event: SlotEvent, now: float) -> None:
+        """Keep an end for `take`: an end by such a signal for a second, other ends for no time.
 
-    def take(self, now: float) -> List[TaskEnded]:
+        What follows in the slot waits with it.
+        """
+        until = now + PATIENCE_S * _may_be_by_signal(event)
+        self._held.setdefault(event.slot, []).append((event, until))
+
+    def take(self, now: float) -> List[SlotEvent]:
         """Remove and return the ends that have been held long enough."""
-        ends = [event for event, until in self._held.values() if now >= until]
-        for event in ends:
-            del self._held[event.slot]
+        ends = []
+        for slot, events in [*self._held.items()]:
+            while events and now >= events[0][1]:
+                ends.append(events.pop(0)[0])
+            if not events:
+                del self._held[slot]
         return ends
 
     def next_at(self) -> float:
         """Return when an end will have been held long enough; infinity if none is held."""
-        return min((until for _, until in self._held.values()), default=math.inf)
+        return min((events[0][1] for events in self._held.values()), default=math.inf)
 
 
 @dataclass
@@ -81,6 +104,10 @@ class Shutdown:
         if self.idle_at is None:
             return False
         return self.refused or now >= self.idle_at + self.settings.farewell_s
+
+    def end(self, attempts: int) -> SessionEnd:
+        """Return what the queue gets to know of it. attempts: how many ran in this process."""
+        return fitted(SessionEnd(self.reason, self.code, attempts))
 
     def due_times(self) -> List[float]:
         """Return the times at which something is due."""

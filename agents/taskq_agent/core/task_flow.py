@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import logging
 from itertools import islice
-from typing import List
+from typing import List, Optional
 
 from taskq_agent.core import events as ev
 from taskq_agent.core.claiming import Claiming
 from taskq_agent.core.events import Outbox
 from taskq_agent.core.held_tasks import HeldTasks, QueuedTask, RunningTask
-from taskq_agent.core.reports import ProgressLog, ended_report, fence, line, unstarted_report
-from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import DONE, RELEASED, Answer, CampaignTerms, Held, Report, Task
+from taskq_agent.core.naming import Naming
+from taskq_agent.core.progress_log import ProgressLog
+from taskq_agent.core.reports import ended_report, fence, line, unstarted_report
+from taskq_agent.core.shutdown import SlotEvent, is_by_ending_signal
+from taskq_agent.handlers.base import Ended, is_batched
+from taskq_agent.held_claims import LeftOfClaim
+from taskq_agent.protocol import (
+    DONE,
+    FAILED,
+    RELEASED,
+    Answer,
+    CampaignTerms,
+    Held,
+    Report,
+    Request,
+    Task,
+)
 
 _SHOWN_ERROR_CHARS = 300
 
 
 class TaskFlow:
-    """Moves the held tasks from claim to report."""
+    """Moves the held tasks from claim to report. naming: names them for heartbeats."""
 
     def __init__(
         self, held_tasks: HeldTasks, claiming: Claiming, progress: ProgressLog, out: Outbox
@@ -27,8 +41,9 @@ class TaskFlow:
         self._claiming = claiming
         self._progress = progress
         self._out = out
+        self.naming = Naming(held_tasks)
 
-    def take_in(self, answer: Answer, now: float, *, shutting_down: bool) -> int:
+    def take_in(self, answer: Answer, claim: Request, now: float, *, shutting_down: bool) -> int:
         """Accept the tasks that a claim got; return how many were kept.
 
         It hands back at once tasks that cannot end in time, that were claimed before the agent was
@@ -36,6 +51,7 @@ class TaskFlow:
         """
         campaigns = {campaign.campaign: campaign for campaign in answer.campaigns}
         self._claiming.note_terms(answer.campaigns)
+        self.naming.claimed(answer, claim.lease)
         kept = 0
         for task in answer.tasks:
             campaign, held = campaigns.get(task.campaign), fence(task)
@@ -60,24 +76,35 @@ class TaskFlow:
         """Begin as many tasks as there are idle slots."""
         held_tasks = self._held_tasks
         while held_tasks.idle and held_tasks.queue:
+            if not self._claiming.throttle.active and self._claiming.gathering.waits(
+                held_tasks, now
+            ):
+                break
             held = next(iter(held_tasks.queue))
             queued = held_tasks.queue.pop(held)
             if not self._claiming.fits(queued.campaign, now):
                 self._hand_back(queued.task)
                 continue
-            slot, behind = held_tasks.idle.pop(), self._take_behind(queued.campaign, now)
-            held_tasks.running[slot] = _running(queued, now)
+            slot, behind = held_tasks.idle.pop(), self._take_behind(queued, now)
+            together = is_batched(queued.campaign)
+            held_tasks.running[slot] = _running(queued, now, together=together)
             if behind:
-                held_tasks.behind[slot] = {fence(one.task): _running(one, now) for one in behind}
-            tasks = tuple(one.task for one in behind)
+                held_tasks.behind[slot] = {
+                    fence(later.task): _running(later, now, together=together) for later in behind
+                }
+            tasks = tuple(later.task for later in behind)
             self._out.add(ev.StartTask(slot, queued.task, queued.campaign, tasks))
 
-    def _take_behind(self, campaign: CampaignTerms, now: float) -> List[QueuedTask]:
-        """Take the tasks of the queue's head that a slot gets behind one of this campaign."""
-        queue, taken = self._held_tasks.queue, []
+    def _take_behind(self, first: QueuedTask, now: float) -> List[QueuedTask]:
+        """Take the tasks of the queue that a slot gets with, or behind, one that begins now."""
+        queue, campaign, taken = self._held_tasks.queue, first.campaign, []
+        if is_batched(campaign):
+            suitable = [held for held, task in queue.items() if task.suits(first)]
+            most = self._claiming.together(campaign, len(suitable) + 1, self._held_tasks, now)
+            return [queue.pop(held) for held in suitable[: most - 1]]
         most = self._claiming.behind(campaign, self._held_tasks, now) if queue else 0
-        for held, one in list(islice(queue.items(), max(0, most))):
-            terms = one.campaign
+        for held, task in list(islice(queue.items(), max(0, most))):
+            terms = task.campaign
             if (terms.campaign, terms.revision) != (campaign.campaign, campaign.revision):
                 break
             taken.append(queue.pop(held))
@@ -96,13 +123,40 @@ class TaskFlow:
         if shutting_down:
             self.hand_back_queue()
 
-    def ended(self, event: ev.TaskEnded, now: float, *, with_agent: bool = False) -> None:
-        """Report the end of an attempt, unless its lease was revoked.
+    def _batch_moved(self, event: ev.BatchMoved, now: float, *, signalled: bool) -> Optional[str]:
+        """Report the ends of tasks that began together; as `ended`."""
+        self._held_tasks.note_begun(event.slot, event.begun)
+        for held, ended in event.ends:
+            running = self._held_tasks.leave_together(event.slot, held)
+            if running is not None:
+                took_s = ended.phases.get("run_s", now - running.since)
+                with_agent = signalled and is_by_ending_signal(ended)
+                self._conclude(running, ended, took_s, now, with_agent=with_agent)
+        if event.too_large_as is not None:
+            terms, failed_as = event.campaign, event.too_large_as
+            size = self._claiming.gathering.learn(terms, too_large_as=failed_as)
+            if size is not None:
+                why = f"tasks failed only together, {failed_as}" if failed_as else "all went well"
+                text = "%s: at most %d tasks begin together from now on, since %s"
+                self._out.log(logging.WARNING, text, terms.path, size, why)
+        if event.over:
+            for running in self._held_tasks.free_slot(event.slot):
+                self._conclude(running, Ended(RELEASED, started=False), 0.0, now)
+        faults = [ended.error or "" for _, ended in event.ends if ended.node_broken]
+        return faults[0] if faults else None
 
-        with_agent: the signal that ended it was meant for the whole agent.
+    def ended(self, event: SlotEvent, now: float, *, signalled: bool = False) -> Optional[str]:
+        """Report ends of attempts, unless their leases were revoked.
+
+        Returns what is wrong with this node, if that ended one.
+        signalled: the agent got a signal that ends it, which may have ended payloads too.
         """
+        if isinstance(event, ev.BatchMoved):
+            return self._batch_moved(event, now, signalled=signalled)
+        with_agent = signalled and is_by_ending_signal(event.ended)
         running = self._held_tasks.leave(event.slot, now)
         self._conclude(running, event.ended, now - running.since, now, with_agent=with_agent)
+        return event.ended.error or "" if event.ended.node_broken else None
 
     def _conclude(
         self,
@@ -113,11 +167,13 @@ class TaskFlow:
         *,
         with_agent: bool = False,
     ) -> None:
+        stopped = with_agent or running.stop_sent_at is not None
+        if stopped and running.together and not running.begun and ended.outcome == FAILED:
+            ended = Ended(RELEASED, started=False)  # nobody knows that it had begun
         if ended.started and not (ended.node_broken or ended.refused):
             self._claiming.attempted(took_s, done=ended.outcome == DONE)
             if ended.outcome == DONE:
                 self._claiming.learn_run(running.queued.campaign, took_s)
-        stopped = with_agent or running.stop_sent_at is not None
         report = ended_report(
             running.held,
             ended,
@@ -132,21 +188,32 @@ class TaskFlow:
             if not ended.raised:
                 self._update_throttle(report, running, now)
 
-    def revoke(self, held: Held) -> None:
-        """Drop an attempt whose lease is no longer valid."""
-        if self._held_tasks.queue.pop(held, None) is not None:
-            self._out.log(logging.DEBUG, "task %d was taken back", held.task)
+    def revoke(self, *attempts: Held) -> None:
+        """Drop attempts whose leases are no longer valid."""
+        revoked = frozenset(attempts)
+        for held in revoked:
+            if self._held_tasks.queue.pop(held, None) is not None:
+                self._out.log(logging.DEBUG, "task %d was taken back", held.task)
         for running in self._held_tasks.in_slots():
-            if running.held == held and not running.revoked:
+            if running.held in revoked and not running.revoked:
                 running.revoked = True
                 text = "task %s was taken back: stopping it"
                 self._out.log(logging.INFO, text, running.queued.task.key)
+
+    def revoke_others(self, left: LeftOfClaim) -> None:
+        """Drop the attempts of a claim whose leases are no longer valid: all but those left."""
+        self.revoke(*self.naming.others_than(left))
 
     def stop_tasks(self, now: float, *, all_stop: bool) -> None:
         """Stop the slots whose tasks must stop, or all of them."""
         out_of_time = all_stop and now >= self._claiming.stop_at
         for slot in self._held_tasks.slots_to_stop(now, all_stop=all_stop, out_of_time=out_of_time):
             self._out.add(ev.StopTask(slot))
+
+    def lose_session(self) -> None:
+        """Go on without a session, with those tasks that may."""
+        self.naming.lose_session()
+        self.stop_disconnected()
 
     def stop_disconnected(self) -> None:
         """Hand back tasks that must not run once the queue may have given them to another agent."""
@@ -207,7 +274,7 @@ class TaskFlow:
         pause_s = campaign_backoff.refused(campaign, terms.revision, running.since, now)
         if pause_s is None:
             return
-        for held in [one for one in self._held_tasks.queue if one.campaign == campaign]:
+        for held in [held for held in self._held_tasks.queue if held.campaign == campaign]:
             self._hand_back(self._held_tasks.queue.pop(held).task)
         error = " ".join((report.error or "").split())[:_SHOWN_ERROR_CHARS]
         text = "%s cannot be run here, trying again in %.0f s: %s: %s"
@@ -233,5 +300,6 @@ class TaskFlow:
         self._out.add(ev.SpoolReport(held, text))
 
 
-def _running(queued: QueuedTask, now: float) -> RunningTask:
-    return RunningTask(fence(queued.task), queued, since=now, wait_s=now - queued.since)
+def _running(queued: QueuedTask, now: float, *, together: bool = False) -> RunningTask:
+    waited_s = now - queued.since
+    return RunningTask(fence(queued.task), queued, now, waited_s, together=together)

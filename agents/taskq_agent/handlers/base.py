@@ -25,6 +25,9 @@ from taskq_agent.resources import Resources
 from taskq_agent.task_messages import Update
 from taskq_agent.text import clean
 
+#: Most calls for one message to a child: a pipe surely takes as many tokens.
+MOST_CALLS = 256
+
 
 @dataclass(frozen=True)
 class RunnerSettings:
@@ -87,11 +90,37 @@ class Ended:
     output: Optional[bytes] = None
 
 
-#: Most calls for one message to a child: a pipe surely takes as many tokens.
-MOST_CALLS = 256
 #: Called with the ends of the first calls of several, in order; with how many of the last ones
 #: have not begun and never will; and with whether calls of this campaign should run one by one.
 Tell = Callable[[Sequence[Ended], int, bool], None]
+
+
+class TellBatch(Protocol):
+    """Takes the ends of tasks that began together, in any order."""
+
+    def __call__(
+        self,
+        ends: Sequence[Tuple[Task, Ended]],
+        *,
+        over: bool = False,
+        too_large_as: Optional[str] = None,
+        begun: Optional[Sequence[Task]] = (),
+    ) -> None:
+        """Take ends. over: the last call. too_large_as, begun: as of `BatchMoved`."""
+        ...
+
+
+def is_batched(campaign: CampaignTerms) -> bool:
+    """Return whether the tasks of a campaign begin together."""
+    return campaign.handler.get("batch") is not None
+
+
+@dataclass(frozen=True)
+class TransferFailure:
+    """Why a transfer fails, and since when, by the monotonic clock."""
+
+    why: str
+    since: float
 
 
 class Runner(Protocol):
@@ -111,6 +140,10 @@ class Runner(Protocol):
 
         Returns the end of the attempt after which the slot runs no more of them, if there is one.
         """
+        ...
+
+    def run_batch(self, tasks: Sequence[Task], campaign: CampaignTerms, tell: TellBatch) -> None:
+        """Run tasks that begin together; `tell` gets the end of each."""
         ...
 
     def take_back(self) -> None:
@@ -133,8 +166,8 @@ class Runner(Protocol):
         ...
 
     @property
-    def transfer_fails_since(self) -> Optional[float]:
-        """Since when an input or large result is not transferred, by the monotonic clock."""
+    def transfer_failure(self) -> Optional[TransferFailure]:
+        """The failure of the transfer of an input or a large result, if one fails now."""
         ...
 
     def close(self) -> None:
@@ -144,6 +177,10 @@ class Runner(Protocol):
 
 class Kind(Protocol):
     """Runs the tasks of one revision of one campaign in one slot."""
+
+    def take_folder(self, name: str, *parts: str) -> str:
+        """Return a new scratch folder for `run`, with these folders in it; OSError as `take`."""
+        ...
 
     def run(self, task: Task, folder: str) -> Ended:
         """Run one attempt, with `folder` as its scratch folder."""

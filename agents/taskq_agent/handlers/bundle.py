@@ -18,7 +18,7 @@ import secrets
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Callable, Deque, Dict, List, Optional, Sequence
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence
 
 from taskq_agent.handlers import environment, exits, results
 from taskq_agent.handlers.base import MOST_CALLS, AttemptOver, Ended, Tell, failed
@@ -119,12 +119,14 @@ class Bundle:
         self._tell = tell
         self._finish = finish
         self._output = MarkedOutput(child.output)
-        self._answered = 0
+        self.answered = 0
         #: How many calls have begun or may begin.
         self._left = len(tasks)
         self._is_over = False
         #: Whether the child can run more.
         self.is_whole = True
+        #: The last line of the child, with what it says of its own state.
+        self.last: Mapping[str, Any] = {}
 
     def run(self) -> Optional[Ended]:
         """Run the calls; return the end of the call that ended the child, if one did."""
@@ -160,7 +162,7 @@ class Bundle:
             "env": environment.of_task(tasks[0], folder),
             "folder": folder,
             "mark": self._output.mark.decode(),
-            "calls": [[environment.names_of(one), one.payload] for one in tasks],
+            "calls": [[environment.names_of(task), task.payload] for task in tasks],
         }
 
     def _take_answers(self) -> None:
@@ -170,11 +172,12 @@ class Bundle:
             for answer in self._child.answers():
                 if "over" in answer:
                     apart, self._is_over = answer["over"] is True, True
+                    self.last = answer
                 else:
-                    ends.append(self._end(answer, self._first + self._answered + len(ends)))
+                    ends.append(self._end(answer, self._first + self.answered + len(ends)))
         finally:
-            self._answered += len(ends)
-            unbegun = self._left - self._answered if self._is_over else 0
+            self.answered += len(ends)
+            unbegun = self._left - self.answered if self._is_over else 0
             self._left -= unbegun
             if self._is_over:
                 self._tokens.take_all()
@@ -199,8 +202,8 @@ class Bundle:
 
     def _show_current(self) -> None:
         """Show the call at work in heartbeats, and limit its time."""
-        if self._answered < self._left:
-            task, live = self._tasks[self._answered], self._context.live
+        if self.answered < self._left:
+            task, live = self._tasks[self.answered], self._context.live
             live.begin(Held(task.campaign, task.task, task.lease), self._folder)
             live.writes_to(self._child.output)
             self._context.watch.limit(self._time_limit_s)
@@ -212,6 +215,6 @@ class Bundle:
             self._take_answers()
         self._take_back()
         self._output.end()
-        if self._answered < self._left:
+        if self.answered < self._left:
             return replace(ended, tail=self._child.output.text())
         return None

@@ -14,26 +14,34 @@ import functools
 import hashlib
 import hmac
 import importlib
-import linecache
 import pickle
-import platform
 import sys
-import traceback
-import zipfile
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from types import CodeType
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Optional
+from types import CodeType, FunctionType
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
+from zoneinfo import ZoneInfo
 
-from taskq_agent import arrays, buffers, typed
+from taskq_agent import buffers, molecules, objects, typed
 from taskq_agent.errors import HandlerError, NodeBroken
 from taskq_agent.handlers import results
-from taskq_agent.handlers.resident import ARCHIVE
+from taskq_agent.handlers.call_guard import CallGuard
+from taskq_agent.handlers.raised import exception_record, own_traceback
+from taskq_agent.handlers.sent_function import CannotPrepare, SentArchive, missing, named
 from taskq_agent.payload import input_path
-from taskq_agent.text import clean
 
-FUNCTION = "function.pickle"
-SOURCE = "source.txt"
 #: The mark of a large argument: in the queue with digest and size, for the child with its file.
 LARGE = "$blob"
 #: The mark of a chunk. It is the only argument of its task, and has the payloads of its calls. In
@@ -41,25 +49,42 @@ LARGE = "$blob"
 CHUNK = "$calls"
 #: The mark of a call of a chunk that raised, in the place of its value.
 RAISED = "$raised"
-_READ = 1 << 20
-#: Modules whose frames a traceback leaves out.
-_OURS = (__name__, "taskq_agent.handlers.child")
-_TRACEBACK_CHARS = 16_000
 
 
-class CannotPrepare(Exception):
-    """This node cannot call the function of the campaign."""
+class ChunkCut(BaseException):
+    """A fresh process should run the rest of a chunk; ends: of the calls so far."""
+
+    def __init__(self, ends: List[Any]) -> None:
+        super().__init__()
+        self.ends = ends
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A function that is ready to be called; seal: the key for pickled arguments, if any."""
+    """A function that is ready to be called; seal: the key for pickled arguments, if any.
+
+    guard: looks after each call of a chunk.
+    """
 
     name: str
     function: Callable[..., Any]
     params: Dict[str, Any]
     seal: Optional[bytes]
     imports: FrozenSet[str]
+    guard: Optional[CallGuard] = None
+
+    def find(self, module: str, path: str) -> Any:
+        """Return a class that the function's module defines, for an argument."""
+        function: Any = self.function
+        own = getattr(function, "__module__", None)
+        around = [getattr(function, "__globals__", {}), vars(sys.modules.get(str(own)) or object)]
+        found = [objects.class_in(names, module, path) for names in around if module == own]
+        for defined in filter(None, found):
+            return defined
+        raise ValueError(
+            f"an argument is of the class {module}.{path}, which the module of {self.name} does "
+            "not define here: is it the same release?"
+        )
 
     def unpickled(self, words: List[str]) -> Any:
         """Return a pickled argument, if it has the campaign's seal."""
@@ -81,9 +106,9 @@ def prepare(order: Mapping[str, Any]) -> Prepared:
     handler: Mapping[str, Any] = order["handler"]
     name = str(handler.get("name") or handler.get("target"))
     try:
-        archive = _Archive(handler) if "archive" in handler else None
+        archive = SentArchive(handler) if "archive" in handler else None
         if "target" in handler:
-            function = _named(str(handler["target"]))
+            function = named(str(handler["target"]))
         elif archive is None:
             raise CannotPrepare(f"{name}: the handler has neither target nor archive")
         else:
@@ -97,13 +122,35 @@ def prepare(order: Mapping[str, Any]) -> Prepared:
     return Prepared(name, function, params, bytes.fromhex(seal) if seal else None, imports)
 
 
-def call(payload: Mapping[str, Any], prepared: Prepared) -> Dict[str, Any]:
-    """Call the function with the arguments of a payload; return the result, with its `Data`."""
+def call(
+    payload: Mapping[str, Any], prepared: Prepared, ends: Sequence[Any] = (), *, cut: bool = False
+) -> Dict[str, Any]:
+    """Call the function with the arguments of a payload; return the result, with its `Data`.
+
+    ends: of the first calls of a chunk, in an earlier process. cut: whether `ChunkCut` may leave
+    calls that have failed to another process.
+    """
     chunk = calls_of(payload)
     if chunk is None:
-        result: Dict[str, Any] = _encoded(typed.encode_result, _value(payload, prepared), prepared)
-        return result
-    return {"value": {CHUNK: [_end(one, prepared) for one in chunk]}}
+        return result_of(_value(payload, prepared), prepared)
+    return {"value": {CHUNK: _ends(chunk, prepared, ends, cut=cut)}}
+
+
+def _ends(
+    chunk: List[Mapping[str, Any]], prepared: Prepared, before: Sequence[Any], *, cut: bool
+) -> List[Any]:
+    ends, guard = [*before], prepared.guard
+    for call in chunk[len(ends) :]:
+        end, failed = _end(call, prepared)
+        if guard is not None:
+            if guard.after_call(failed=failed):
+                end, failed = _end(call, prepared)
+            if guard.ends_after(failed=failed):
+                kept = [*ends, end][: -guard.failures if cut and failed else None]
+                if len(kept) < len(chunk):
+                    raise ChunkCut(kept)
+        ends.append(end)
+    return ends
 
 
 def calls_of(payload: Mapping[str, Any]) -> Optional[List[Mapping[str, Any]]]:
@@ -114,24 +161,56 @@ def calls_of(payload: Mapping[str, Any]) -> Optional[List[Mapping[str, Any]]]:
     return None
 
 
-def _end(payload: Mapping[str, Any], prepared: Prepared) -> Any:
-    """Return the encoded value of a call of a chunk, or the record of what it raised.
+def written_ends(ends: List[Any]) -> Sequence[buffers.Buffer]:
+    """Return the ends of the first calls of a chunk as the pieces of a file."""
+    small, large = results.written({CHUNK: ends})
+    return (small.encode(),) if small is not None else large
+
+
+def read_ends(data: bytes) -> List[Any]:
+    """Return what `written_ends` has written."""
+    ends: List[Any] = buffers.json_of(data, buffers.Data)[CHUNK]
+    return ends
+
+
+def _end(payload: Mapping[str, Any], prepared: Prepared) -> Tuple[Any, bool]:
+    """Return the encoded value of a call of a chunk, or the record of what it raised; and which.
 
     An exception that speaks for the attempt, such as `taskq.Retry`, ends the chunk.
     """
     try:
-        return _encoded(typed.encode, _value(payload, prepared), prepared)
+        return _encoded(typed.encode, _value(payload, prepared), prepared), False
     except HandlerError:
         raise
-    except Exception as error:  # noqa: BLE001 - payload code may raise anything
+    except BaseException as error:  # noqa: BLE001 - payload code may raise anything
         record = exception_record(error, own_traceback(error))
         if isinstance(error, results.BadResult):
             record["class"] = "bad-result"  # as for a single call
-        return {RAISED: record}
+        return {RAISED: record}, True
 
 
 def _value(payload: Mapping[str, Any], prepared: Prepared) -> Any:
-    args, kwargs = typed.decode_call(with_large(payload, _large), prepared.unpickled)
+    args, kwargs = arguments_of(payload, prepared)
+    return called(prepared, *args, **kwargs)
+
+
+def arguments_of(
+    payload: Mapping[str, Any], prepared: Prepared
+) -> Tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return the arguments of a call, by position and by name."""
+    read = objects.ObjectReader(prepared.find, prepared.unpickled)
+    args, kwargs = typed.decode_call(with_large(payload, _large), read)
+    return args, kwargs
+
+
+def result_of(value: Any, prepared: Prepared) -> Dict[str, Any]:
+    """Return what a function has returned as a result, with its `Data`."""
+    result: Dict[str, Any] = _encoded(typed.encode_result, value, prepared)
+    return result
+
+
+def called(prepared: Prepared, /, *args: Any, **kwargs: Any) -> Any:
+    """Return what the function returns; NodeBroken if this node lacks what its own code imports."""
     try:
         return prepared.function(*args, **{**prepared.params, **kwargs})
     except ModuleNotFoundError as error:
@@ -143,16 +222,20 @@ def _value(payload: Mapping[str, Any], prepared: Prepared) -> Any:
 def _encoded(encode: Callable[..., Any], value: Any, prepared: Prepared) -> Any:
     try:
         pickle = pickled if prepared.seal is not None else None
-        return encode(value, pickle, buffers.Data)
+        return encode(value, objects.ObjectWriter(pickle, record=_record), buffers.Data)
     except RecursionError:
         raise results.BadResult("the result is nested too deeply, or contains itself") from None
     except Exception as error:  # pickling runs payload code
         raise results.BadResult(f"the result: {error}") from error
 
 
+def _record(error: BaseException) -> Dict[str, Any]:
+    return exception_record(error, "")
+
+
 def has_large(payload: Mapping[str, Any]) -> bool:
     """Return whether arguments of a call are blobs, since they are large."""
-    return any(_is_marked(one, LARGE) for one in _arguments(payload))
+    return any(_is_marked(argument, LARGE) for argument in _arguments(payload))
 
 
 def with_large(payload: Mapping[str, Any], make: Callable[[Any], Any]) -> Mapping[str, Any]:
@@ -165,7 +248,7 @@ def with_large(payload: Mapping[str, Any], make: Callable[[Any], Any]) -> Mappin
 
     whole = dict(payload, args=[*map(made, payload["args"])])
     if isinstance(kwargs := payload.get("kwargs"), dict):
-        whole["kwargs"] = {name: made(one) for name, one in kwargs.items()}
+        whole["kwargs"] = {name: made(argument) for name, argument in kwargs.items()}
     return whole
 
 
@@ -208,85 +291,8 @@ def shared(name: str) -> Any:
     return pickle.loads(data)  # noqa: S301  # checked
 
 
-def missing(name: str, module: str) -> str:
-    """Return the message about a module that this node lacks."""
-    return (
-        f"{name} needs the module {module}, which {sys.executable} on {platform.node()} lacks: "
-        "install it there, run the agent with a Python that has it, or name its folder by --path"
-    )
-
-
-def own_traceback(error: BaseException) -> str:
-    """Return the end of a traceback, without the frames of taskq."""
-    steps = error.__traceback__
-    while steps is not None and steps.tb_frame.f_globals.get("__name__", "") in _OURS:
-        steps = steps.tb_next
-    try:
-        lines = traceback.format_exception(type(error), error, steps)
-    except Exception:  # noqa: BLE001 - __str__ may be payload code
-        lines = ["(its traceback cannot be made)"]
-    return clean("".join(lines))[-_TRACEBACK_CHARS:]
-
-
-def exception_record(error: BaseException, lines: str) -> Dict[str, Any]:
-    """Return what the result keeps of an exception, so that its readers can raise it again.
-
-    lines: its traceback. Arguments that cannot be stored are left out.
-    """
-    kind = type(error)
-    about = {"class": f"{kind.__module__}:{kind.__qualname__}", "traceback": lines}
-    try:
-        args, state = typed.exception_parts(error)
-        about["args"] = typed.encode(list(args))
-        if state:
-            about["state"] = typed.encode(state)
-        results.encoded(about)
-    except Exception:  # noqa: BLE001 - payload code; its text remains
-        about.pop("args", None)
-        about.pop("state", None)
-    return about
-
-
-class _Archive:
-    """The input with the pickled function; its folder of modules stays importable."""
-
-    def __init__(self, handler: Mapping[str, Any]) -> None:
-        wanted, here = handler.get("python"), "{}.{}".format(*sys.version_info[:2])
-        self._name = str(handler.get("name"))
-        if wanted not in (None, here):
-            raise CannotPrepare(
-                f"{self._name} was sent by Python {wanted}, whose code Python {here} at "
-                f"{sys.executable} cannot run: run the agent with Python {wanted}, or put the "
-                "function into a module"
-            )
-        path = input_path(ARCHIVE)
-        self._path = str(path)
-        with path.open("rb") as file:
-            digest = hashlib.sha256()
-            for chunk in iter(lambda: file.read(_READ), b""):
-                digest.update(chunk)
-        if digest.hexdigest() != handler["archive"]:
-            raise CannotPrepare(
-                f"{ARCHIVE} is not the one that {self._name} was sent with: it is not unpickled"
-            )
-        # The pickles need the cloudpickle that wrote them, not an older one of the node.
-        sys.path.insert(0, self._path)
-        try:
-            importlib.import_module("cloudpickle.cloudpickle")
-        finally:
-            sys.path.remove(self._path)
-
-    def function(self) -> Callable[..., Any]:
-        """Return the function; its source becomes known, for tracebacks."""
-        with zipfile.ZipFile(self._path) as archive:
-            found: Callable[..., Any] = pickle.loads(archive.read(FUNCTION))  # noqa: S301  # checked
-            if SOURCE in archive.namelist():
-                _show_source(found, archive.read(SOURCE).decode())
-        return found
-
-
 class _ResultPickler(pickle.Pickler):
-    """Writes as data what readers of results accept only as data; refers to classes by name."""
+    """Refers to classes of `__main__` by name; keeps names and properties of molecules."""
 
     def persistent_id(self, value: Any) -> Any:
         """Refer to a class of `__main__` by its name there: the reader has it, or refuses."""
@@ -295,34 +301,22 @@ class _ResultPickler(pickle.Pickler):
         return None
 
     def reducer_override(self, value: Any) -> Any:
-        """Write dates, numbers and arrays as `typed` does, and exceptions by their parts."""
-        if isinstance(value, BaseException):
-            return typed.rebuilt, (type(value), *typed.exception_parts(value))
-        stored = typed.exact(value, pickle.PickleBuffer)
-        if stored is not None:
-            return typed.decode, (stored,)
-        kind = type(value)
-        if (kind.__module__, kind.__name__) == ("numpy", "ndarray") and value.dtype.kind == "O":
-            return arrays.of_objects, (value.shape, list(value.flat))
-        return NotImplemented
+        """Write molecules whole, and exceptions by their parts, as their own pickles do not."""
+        if issubclass(type(value), BaseException):
+            return objects.rebuilt, (type(value), *objects.exception_parts(value))
+        # Python 3.11.0 to 3.11.3 would write a call of `getattr`, and so would time zones.
+        if issubclass(type(value), Enum):
+            return type(value), (value.value,)
+        if type(value) is ZoneInfo and value.key:
+            return ZoneInfo, (value.key,)
+        return molecules.reduced(value) or NotImplemented
 
 
 def pickled(value: Any) -> List[Any]:
-    """Return a result, or part of one, as a pickle and its large buffers."""
-    return [*map(buffers.Data, buffers.pickled(_ResultPickler, value))]
-
-
-def _named(target: str) -> Callable[..., Any]:
-    module, _, path = target.partition(":")
-    found: Any = importlib.import_module(module)
-    try:
-        for part in path.split("."):
-            found = getattr(found, part)
-    except AttributeError:
-        where = getattr(found, "__file__", None) or module
-        raise CannotPrepare(f"{where} has no {path}: is it the same release here?") from None
-    function: Callable[..., Any] = found
-    return function
+    """Return the class of a result, or of a part of one, with its pickle and large buffers."""
+    named = value if isinstance(value, (type, FunctionType)) else type(value)
+    name = f"{named.__module__}:{named.__qualname__}"
+    return [name, *map(buffers.Data, buffers.pickled(_ResultPickler, value))]
 
 
 def _imports(code: CodeType) -> Iterator[str]:
@@ -333,13 +327,6 @@ def _imports(code: CodeType) -> Iterator[str]:
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _imports(inner)
-
-
-def _show_source(function: Callable[..., Any], source: str) -> None:
-    code = getattr(function, "__code__", None)
-    if isinstance(code, CodeType):
-        lines = ["\n"] * (code.co_firstlineno - 1) + source.splitlines(keepends=True)
-        linecache.cache[code.co_filename] = (len(source), None, lines, code.co_filename)
 
 
 def cached(function: Callable[..., Any], maxsize: Optional[int], typed: bool) -> Any:  # by pickles

@@ -16,7 +16,7 @@ The kept tail mixes standard output and standard error, roughly in the order in 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from taskq_agent.handlers import containers, environment, exits, results
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
@@ -24,11 +24,54 @@ from taskq_agent.handlers.containers import removed
 from taskq_agent.handlers.definition import PlaceholderMissing, fill
 from taskq_agent.handlers.environment import KindContext
 from taskq_agent.handlers.live import Tail
-from taskq_agent.handlers.processes import Group
+from taskq_agent.handlers.processes import Group, Sink
 from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES, Task
 from taskq_agent.text import clean
 
 MAX_STDOUT_BYTES = 1_024
+
+
+def run_program(
+    context: KindContext,
+    argv: List[str],
+    folder: str,
+    env: Mapping[str, str],
+    *,
+    on_stdout: Sink,
+    output: Tail,
+    wait: Callable[[Group], object],
+) -> Optional[Ended]:
+    """Run a program to its end, in a container if the campaign has one.
+
+    Returns the end that its exit code stands for, None for 0. Raises AttemptOver if it cannot be
+    started. output: takes its standard error. wait: returns when it has exited, or raises
+    AttemptOver if it must end before.
+    """
+    box = containers.contained(context, argv, folder, {**context.own_env, **env})
+    cut: Optional[Ended] = None
+    with removed(box):
+        try:
+            group = Group(
+                argv if box is None else box.argv,
+                cwd=folder,
+                env={**context.env, **(env if box is None else box.env)},
+                watch=context.watch,
+                on_stdout=on_stdout,
+                on_stderr=output.add,
+                is_client=box is not None and bool(box.name),
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise AttemptOver(exits.of_start(argv[0], error)) from error
+        try:
+            wait(group)
+        except AttemptOver as over:
+            group.terminate(context.grace_s)
+            cut = over.ended
+        finally:
+            code = group.end()
+    if cut is None and box is not None:
+        cut = containers.of_end(box, code, output.text())
+    return cut or exits.of_code(code, group.program)
 
 
 class CommandKind:
@@ -36,6 +79,10 @@ class CommandKind:
 
     def __init__(self, context: KindContext) -> None:
         self._context = context
+
+    def take_folder(self, name: str, *parts: str) -> str:
+        """Return a new scratch folder; see `Kind`."""
+        return self._context.folders.take(name, *parts)
 
     def run(self, task: Task, folder: str) -> Ended:
         """Run one attempt."""
@@ -52,10 +99,6 @@ class CommandKind:
         except PlaceholderMissing as error:
             return error.ended()
         env = environment.of_task(task, folder)
-        try:
-            box = containers.contained(context, argv, folder, {**context.own_env, **env})
-        except AttemptOver as over:
-            return over.ended
         output, stdout = Tail(MAX_TAIL_BYTES), Tail(MAX_RESULT_BYTES + 2)
         context.live.writes_to(output)
 
@@ -64,30 +107,20 @@ class CommandKind:
             stdout.add(chunk)
 
         phases: Dict[str, float] = {}
-        cut: Optional[Ended] = None
-        with timed(phases, "run_s"), removed(box):
-            try:
-                group = Group(
-                    argv if box is None else box.argv,
-                    cwd=folder,
-                    env={**context.env, **(env if box is None else box.env)},
-                    watch=context.watch,
+        try:
+            with timed(phases, "run_s"):
+                ended = run_program(
+                    context,
+                    argv,
+                    folder,
+                    env,
                     on_stdout=both,
-                    on_stderr=output.add,
+                    output=output,
+                    wait=lambda group: group.wait_until(lambda: group.exited),
                 )
-            except (OSError, ValueError, RuntimeError) as error:
-                return exits.of_start(argv[0], error)
-            try:
-                group.wait_until(lambda: group.exited)
-            except AttemptOver as over:
-                group.terminate(context.grace_s)
-                cut = over.ended
-            finally:
-                code = group.end()
-        if cut is None and box is not None:
-            cut = containers.of_end(box, code, output.text())
-        ended = cut or exits.of_code(code, group.program) or _success(folder, stdout)
-        return replace(ended, phases=phases, tail=output.text())
+        except AttemptOver as over:
+            return over.ended
+        return replace(ended or _success(folder, stdout), phases=phases, tail=output.text())
 
     def close(self) -> None:
         """Do nothing: no command outlives its task."""

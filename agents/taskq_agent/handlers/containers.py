@@ -1,9 +1,10 @@
 """Containers: run a handler's program in an image, with apptainer, docker or podman.
 
-A runtime is called with a list of arguments, never through a shell. The container contains the
-slot's folder (with the folders of tasks, their results and checkpoints) and, read-only, the
-campaign's inputs with the links to them, under the same paths as outside. It contains nothing else
-of the node. The program runs as the agent's user.
+A runtime is called with a list of arguments, never through a shell. The container contains one
+folder that the program may write to (that of the task, with its result and checkpoint; of a program
+that stays for many tasks, one for all of them) and, read-only, the campaign's inputs with the links
+to them, under the same paths as outside. It contains nothing else of the node. The program runs as
+the agent's user.
 
 apptainer's processes are the agent's own. With docker and podman other processes run the
 container: it has a name, by which it is removed when the program ends, or by the reaper if the
@@ -12,7 +13,6 @@ agent is killed.
 
 from __future__ import annotations
 
-import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from taskq_agent import reaper
 from taskq_agent.handlers.base import AttemptOver, Ended, refused
 from taskq_agent.handlers.definition import PlaceholderMissing, fill
 from taskq_agent.handlers.environment import KindContext
+from taskq_agent.paths import exists
 
 OWN_PROCESSES = ("apptainer", "singularity")
 RUNTIMES = ("podman", "docker", *OWN_PROCESSES)
@@ -78,8 +79,8 @@ def contained(
 ) -> Optional[Container]:
     """Return the call that runs a program in the campaign's image; None if it has none.
 
-    folder: its working folder. env: its variables, apart from those of the agent's environment.
-    Raises AttemptOver if this node cannot run the campaign.
+    folder: its working folder, the one that it may write to. env: its variables, apart from those
+    of the agent's environment. Raises AttemptOver if this node cannot run the campaign.
     """
     handler = context.campaign.handler
     context.watch.meter.elsewhere = False
@@ -91,11 +92,11 @@ def contained(
         )
     except PlaceholderMissing as error:
         raise _unusable(f"the container: {error}") from None
-    if image.startswith("/") and not os.path.exists(image):  # noqa: PTH110  # see `exits`
+    if image.startswith("/") and not exists(image):
         raise _unusable(f"there is no container {image!r} on this node")
     runtime = _runtime(context.container_runtime, image)
     # Follow no link: a payload can replace those in the one folder that it may write to.
-    mounts = {str(Path(context.folder).parent): False}
+    mounts = {folder: False}
     mounts.update({str(Path(path).parent): True for path in context.inputs.values()})
     mounts.update(dict.fromkeys(context.input_files, True))
     if odd := [path for path in mounts if _UNSPEAKABLE & set(path)]:

@@ -4,6 +4,9 @@
 parameter of the campaign, `{inputs.name}` the path of one of its inputs, `{task.key}` and
 `{task.attempt}` belong to the task, `{scratch}` is its folder. `{{` and `}}` stand for braces. A
 string is inserted unchanged, any other value as JSON; null counts as no value.
+
+A command for many tasks has `{tasks}` and `{list}` instead, which are files. The template `line` of
+the latter's lines may hold what is a task's, and its number in the start, `{task.n}`.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import re
 from types import MappingProxyType
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Sequence, Set
 
+from taskq_agent.batches import MAX_BATCH
 from taskq_agent.handlers.base import Ended, failed, refused
 
 COMMAND = "command"
@@ -20,14 +24,32 @@ PYTHON = "python"
 PROCESS = "process"
 FUNCTION = "function"
 
+#: Fields of handlers that have `batch`. Of these, seconds:
+_BATCH_TIMES = ("batch_limit_s", "batch_silence_s", "batch_divide_s")
+_OF_BATCHES = ("batch", "ordered", *_BATCH_TIMES)
+
 _FIELDS: Dict[str, FrozenSet[str]] = {
-    COMMAND: frozenset({"kind", "argv", "container"}),
-    PYTHON: frozenset({"kind", "target", "prepare"}),
-    PROCESS: frozenset({"kind", "argv", "container"}),
-    FUNCTION: frozenset({"kind", "name", "target", "archive", "python", "seal", "fingerprint"}),
+    COMMAND: frozenset({"kind", "argv", "container", "line", *_OF_BATCHES}),
+    PYTHON: frozenset({"kind", "target", "prepare", "tasks_per_child", *_OF_BATCHES}),
+    PROCESS: frozenset({"kind", "argv", "container", "tasks_per_child", *_OF_BATCHES}),
+    FUNCTION: frozenset(
+        {
+            *("kind", "name", "target", "archive", "python", "seal", "fingerprint", "parts"),
+            *("tasks_per_child", *_OF_BATCHES),
+        }
+    ),
 }
 _HEX = re.compile("[0-9a-f]{64}")
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+TASK_NAMES = frozenset({"task.key", "task.attempt", "scratch"})
+LINE_NAMES = TASK_NAMES | {"task.n"}
+BATCH_NAMES = frozenset({"tasks", "list", "scratch"})
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_PARAMS = "params."
+_INPUTS = "inputs."
+_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None:
@@ -44,6 +66,10 @@ def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None
         raise ValueError(
             f"a {kind} handler has no {min(unknown)!r}; it has {', '.join(sorted(_FIELDS[kind]))}"
         )
+    most = handler.get("tasks_per_child")
+    if most is not None and not (type(most) is int and most >= 1):
+        raise ValueError(f"handler tasks_per_child is {most!r:.80}; it must be 1 or more")
+    _check_batch(handler, params)
     if kind == PYTHON:
         _check_function("target", handler.get("target"))
         if handler.get("prepare") is not None:
@@ -51,9 +77,34 @@ def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None
     elif kind == FUNCTION:
         _check_sent_function(handler)
     else:
-        _check_argv(kind, handler.get("argv"), params)
+        _check_argv(handler, params)
         if "container" in handler:
             _check_container(handler["container"], params)
+
+
+def _check_batch(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+    batch = handler.get("batch")
+    if batch is None:
+        if given := [field for field in (*_OF_BATCHES, "line") if handler.get(field) is not None]:
+            raise ValueError(f"handler {given[0]} needs handler batch, the most tasks of a start")
+        return
+    if type(batch) is not int or not 1 <= batch <= MAX_BATCH:
+        raise ValueError(f"handler batch is {batch!r:.80}; it must be 1 to {MAX_BATCH}")
+    if handler.get("ordered") not in (None, True, False):
+        raise ValueError(f"handler ordered is {handler['ordered']!r:.80}; it must be true or false")
+    for name in _BATCH_TIMES:
+        value = handler.get(name)
+        if value is not None and (type(value) not in (int, float) or not value > 0):
+            raise ValueError(f"handler {name} is {value!r:.80}; it must be seconds above 0")
+    if handler.get("line") is not None:
+        check_line(handler["line"], params)
+
+
+def check_line(line: object, params: Mapping[str, Any]) -> None:
+    """Raise ValueError unless this can be the template of the lines of `{list}`."""
+    if not isinstance(line, str) or not line or not line.isprintable():
+        raise ValueError(f"handler line is {line!r:.80}; it must be one line of text")
+    check_placeholders([line], params, names=LINE_NAMES)
 
 
 def _check_function(field: str, name: object) -> None:
@@ -62,7 +113,10 @@ def _check_function(field: str, name: object) -> None:
 
 
 def _check_sent_function(handler: Mapping[str, Any]) -> None:
-    if odd := [field for field in sorted(handler) if not isinstance(handler[field], str)]:
+    texts = _FIELDS[FUNCTION] - {"tasks_per_child", *_OF_BATCHES}
+    if odd := [
+        field for field in sorted(texts & set(handler)) if not isinstance(handler[field], str)
+    ]:
         raise ValueError(f"handler {odd[0]} is {handler[odd[0]]!r:.80}; it must be text")
     if "target" in handler:
         _check_function("target", handler["target"])
@@ -78,10 +132,18 @@ def _check_sent_function(handler: Mapping[str, Any]) -> None:
 def _check_container(image: object, params: Mapping[str, Any]) -> None:
     if not isinstance(image, str) or not image or image.startswith("-") or "\0" in image:
         raise ValueError(f"handler container is {image!r:.80}; it must be the name of an image")
-    check_placeholders([image], params, per_task=False)
+    check_placeholders([image], params)
 
 
-def _check_argv(kind: str, argv: object, params: Mapping[str, Any]) -> None:
+def names_in(handler: Mapping[str, Any]) -> FrozenSet[str]:
+    """Return what may stand in a program's arguments, apart from fields of payloads."""
+    if handler["kind"] != COMMAND:
+        return frozenset()
+    return TASK_NAMES if handler.get("batch") is None else BATCH_NAMES
+
+
+def _check_argv(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+    argv = handler.get("argv")
     if not isinstance(argv, (list, tuple)) or not argv:
         raise ValueError(f"handler argv is {argv!r}; it must be a list of a program and arguments")
     for argument in argv:
@@ -89,16 +151,8 @@ def _check_argv(kind: str, argv: object, params: Mapping[str, Any]) -> None:
             raise ValueError(f"handler argv: {argument!r} is not a string without NUL")
     if not argv[0]:
         raise ValueError("handler argv: the name of the program is empty")
-    check_placeholders(argv[:1], params, per_task=False)
-    check_placeholders(argv[1:], params, per_task=kind == COMMAND)
-
-
-TASK_NAMES = frozenset({"task.key", "task.attempt", "scratch"})
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-_PARAMS = "params."
-_INPUTS = "inputs."
-_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+    check_placeholders(argv[:1], params)
+    check_placeholders(argv[1:], params, names=names_in(handler))
 
 
 class PlaceholderMissing(ValueError):
@@ -121,11 +175,22 @@ def inputs_of(argv: Iterable[str]) -> Set[str]:
     return {name[len(_INPUTS) :] for name in names if name.startswith(_INPUTS)}
 
 
-def check_placeholders(argv: Sequence[str], params: Mapping[str, Any], *, per_task: bool) -> None:
-    """Raise ValueError for a placeholder that can have no value in any task.
+def payload_fields(handler: Mapping[str, Any]) -> Set[str]:
+    """Return the names of the payload's fields that a command's arguments, or its lines, name."""
+    texts = handler["argv"] if handler.get("batch") is None else [handler.get("line") or ""]
+    names = {name for text in texts for name in _names(text)} - LINE_NAMES
+    return {name for name in names if not name.startswith((_PARAMS, _INPUTS))}
 
-    per_task: whether the arguments are filled for each task, or once for all.
+
+def check_placeholders(
+    argv: Sequence[str], params: Mapping[str, Any], *, names: FrozenSet[str] = frozenset()
+) -> None:
+    """Raise ValueError for a placeholder that can have no value.
+
+    names: those that have one. With a name of a task among them the arguments are filled for each
+    task, so that fields of the payload have one too.
     """
+    per_task = "task.key" in names
     for argument in argv:
         for name in _names(argument):
             if name.startswith(_PARAMS):
@@ -136,16 +201,17 @@ def check_placeholders(argv: Sequence[str], params: Mapping[str, Any], *, per_ta
                     )
             elif name.startswith(_INPUTS):
                 continue  # they come and go
-            elif not per_task:
+            elif not per_task and name not in names:
+                known = "".join(f"{{{possible}}}, " for possible in sorted(names))
                 raise ValueError(
                     f"{{{name}}} in argument {argument!r}: this argument is the same for all "
-                    "tasks, so only {params.name} and {inputs.name} can stand in it"
+                    f"tasks, so only {known}{{params.name}} and {{inputs.name}} can stand in it"
                 )
-            elif name.startswith("task.") and name not in TASK_NAMES:
-                raise ValueError(
-                    f"{{{name}}} in argument {argument!r}: a task has only "
-                    "{task.key} and {task.attempt}"
+            elif name.startswith("task.") and name not in names:
+                known = " and ".join(
+                    f"{{{possible}}}" for possible in sorted(names) if "task." in possible
                 )
+                raise ValueError(f"{{{name}}} in argument {argument!r}: a task has only {known}")
 
 
 def fill(
@@ -158,7 +224,8 @@ def fill(
 ) -> List[str]:
     """Return the arguments with all placeholders replaced.
 
-    task: values for `TASK_NAMES`. PlaceholderMissing names the first placeholder without a value.
+    task: values of names that are not fields of the payload. PlaceholderMissing names the first
+    placeholder without a value.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -169,8 +236,8 @@ def fill(
             found, place = params.get(name[len(_PARAMS) :]), "the campaign's parameters"
         elif name.startswith(_INPUTS):
             found, place = inputs.get(name[len(_INPUTS) :]), "the campaign's inputs"
-        elif name in TASK_NAMES:
-            found, place = task.get(name), "the task"
+        elif name in task:
+            found, place = task[name], "the task"
         else:
             found, place = payload.get(name), "the payload"
         if found is None:

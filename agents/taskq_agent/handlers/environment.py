@@ -7,16 +7,21 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
+from taskq_agent.folders import SlotFolders
 from taskq_agent.handlers.limits import ChildWatch
 from taskq_agent.handlers.live import LiveAttempt
+from taskq_agent.paths import is_dir
 from taskq_agent.protocol import CampaignTerms, Task
 from taskq_agent.resources import Resources
 from taskq_agent.scratch import CHECKPOINT_FOLDER, OUTPUT_FOLDER, PROGRESS_FILE, RESULT_FILE
 
 # The agent's own settings and libpq's, which hold secrets; PGI belongs to a compiler.
 _WITHHELD = re.compile(r"TASKQ_\w*|PG(?!I$)[A-Z]+")
+
+#: Members of a task's message, and the equivalent variables of other kinds of handlers.
+_PLACES = {"checkpoint": "TASKQ_CHECKPOINT", "out": "TASKQ_OUT", "progress": "TASKQ_PROGRESS"}
 
 
 def own() -> Dict[str, str]:
@@ -61,26 +66,41 @@ def names_of(task: Task) -> Dict[str, str]:
     }
 
 
+def of_start(folder: str) -> Dict[str, str]:
+    """Return the variables of a start of a program, for one task or many."""
+    return {
+        "TASKQ_SCRATCH": folder,
+        "TASKQ_PROGRESS": f"{folder}/{PROGRESS_FILE}",
+        "TMPDIR": folder,
+    }
+
+
 def of_task(task: Task, folder: str) -> Dict[str, str]:
     """Return the variables that an attempt adds."""
     variables = {
         **names_of(task),
-        "TASKQ_SCRATCH": folder,
+        **of_start(folder),
         "TASKQ_RESULT": f"{folder}/{RESULT_FILE}",
-        "TASKQ_PROGRESS": f"{folder}/{PROGRESS_FILE}",
-        "TMPDIR": folder,
     }
     for name, inside in (("TASKQ_CHECKPOINT", CHECKPOINT_FOLDER), ("TASKQ_OUT", OUTPUT_FOLDER)):
-        if (path := Path(folder, inside)).is_dir():
+        if is_dir(path := Path(folder, inside)):
             variables[name] = str(path)
     return variables
+
+
+def question_of(task: Task, path: str, folder: str) -> Dict[str, Any]:
+    """Return what a program gets for a task of the campaign at `path`, without its number."""
+    variables = of_task(task, folder)
+    places = {name: variables[its] for name, its in _PLACES.items() if its in variables}
+    about = {"key": task.key, "attempt": task.attempt, "campaign": path}
+    return {"task": {**about, "scratch": folder, **places}, "payload": task.payload}
 
 
 @dataclass(frozen=True)
 class KindContext:
     """inputs: paths by name, which are links. input_files: their original targets.
 
-    folder: lasts as long as the handler, in the folder of the slot. env: of its children. own_env:
+    folders: gives out those of the slot. env: of the children. own_env:
     the part of it that is about the campaign and the slot. cores: the cores that tasks are bound
     to, if any. live: the running attempt, for its watchers. grace_s, python_path,
     container_runtime: as for `RunnerSettings`.
@@ -88,7 +108,7 @@ class KindContext:
 
     campaign: CampaignTerms
     inputs: Mapping[str, str]
-    folder: str
+    folders: SlotFolders
     watch: ChildWatch
     live: LiveAttempt
     env: Mapping[str, str]

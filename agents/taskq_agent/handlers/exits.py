@@ -4,9 +4,6 @@ It follows sysexits.h. 0 is success. 75 (EX_TEMPFAIL) asks for another attempt, 
 none. 69 (EX_UNAVAILABLE) means that this node cannot run such tasks: it refuses the campaign. 85
 means that another attempt goes on, if the campaign keeps checkpoints; see `kept_files`. Any other
 code, and a signal, is a transient failure.
-
-`why_not_executable` finds out why an existing program cannot start: the kernel only says that a
-file is missing.
 """
 
 from __future__ import annotations
@@ -14,68 +11,20 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from pathlib import Path
 from typing import Optional
 
 from taskq_agent.handlers.base import Ended, broken, failed, refused
+from taskq_agent.handlers.executables import bad_line_ends, why_not_executable
+from taskq_agent.signals import ENDING_SIGNALS
 
-_FIRST_BYTES = 256  # what Linux reads of a `#!` line
-_MARK = b"#!"
-_ELF = b"\x7fELF"
-
-
-def why_not_executable(path: object, error: OSError) -> Optional[str]:
-    """Return why a file cannot be executed; None if its content does not show it."""
-    first = _first_line(path)
-    if first.startswith(_MARK):
-        return bad_line_ends(path) or _interpreter(first)
-    if first.startswith(_ELF) and error.errno == errno.ENOENT:
-        return "the loader that it names is missing: it was built for another system"
-    if first and error.errno == errno.ENOEXEC:
-        return "it is not a program for this machine, and its first line is not #!INTERPRETER"
-    return None
-
-
-def bad_line_ends(path: object) -> Optional[str]:
-    """Return what is wrong with a script's line ends: CR becomes part of the interpreter's name."""
-    first = _first_line(path)
-    if not (first.startswith(_MARK) and first.endswith(b"\r\n")):
-        return None
-    words = os.fsdecode(first[len(_MARK) : -1]).split(" ")
-    return f"its first line ends in CR LF, so the kernel looks for {words[-1]!r}; use LF"
-
-
-def _first_line(path: object) -> bytes:
-    """Return the first line of a file; b"" if it cannot be read or the path is not absolute."""
-    if not isinstance(path, str) or not path.startswith("/"):
-        return b""
-    try:
-        with Path(path).open("rb") as file:
-            return file.readline(_FIRST_BYTES)
-    except OSError:
-        return b""
-
-
-def _interpreter(first: bytes) -> Optional[str]:
-    words = first[len(_MARK) :].split(None, 1)
-    if not words:
-        return "its first line, #!, names no interpreter"
-    name = os.fsdecode(words[0])
-    if not os.path.exists(name):  # noqa: PTH110  # Path.exists may raise
-        return f"its interpreter, {name!r} in its first line, is not there"
-    if not os.access(name, os.X_OK):
-        return f"its interpreter, {name!r} in its first line, cannot be executed"
-    return None
-
-
+#: Class of a failure because a program for many tasks has ended well, without an outcome of this.
+NO_OUTCOME = "no-outcome"
 #: Another attempt goes on, if checkpoints are kept; the code that HTCondor's manual uses for it.
 EX_CONTINUE = 85
 
-#: Classes of ends by SIGTERM: of a program, and of one that a shell has run.
-BY_SIGTERM = ("signal-SIGTERM", "exit-143")
-
 #: A shell adds this to the number of the signal that killed its command.
 _BY_SIGNAL = 128
+
 # Exit codes of env, shells and other programs that start a program.
 _NOT_FOUND = {126: "as when a program cannot be executed", 127: "as when a program is not found"}
 
@@ -158,3 +107,11 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return str(number)
+
+
+#: Classes of ends by such a signal: of a program, and of one that a shell has run.
+BY_ENDING_SIGNAL = frozenset(
+    name
+    for number in ENDING_SIGNALS
+    for name in (f"signal-{signal_name(number)}", f"exit-{_BY_SIGNAL + number}")
+)

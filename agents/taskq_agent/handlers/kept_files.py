@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import shutil
 import threading
 import time
 from contextlib import suppress
@@ -25,7 +24,7 @@ from taskq_agent import archive
 from taskq_agent.archive import ArchiveRefused, ArchiveTooLarge, ArchiveUnreadable
 from taskq_agent.errors import Refused, TransportError, TransportFailed
 from taskq_agent.handlers.base import AttemptOver, Ended, broken, failed, handed_back
-from taskq_agent.handlers.exits import BY_SIGTERM, EX_CONTINUE
+from taskq_agent.handlers.exits import BY_ENDING_SIGNAL, EX_CONTINUE
 from taskq_agent.protocol import (
     CONTINUED,
     DONE,
@@ -37,7 +36,7 @@ from taskq_agent.protocol import (
     Input,
     Task,
 )
-from taskq_agent.scratch import CHECKPOINT_FOLDER, OUTPUT_FOLDER
+from taskq_agent.scratch import CHECKPOINT_FOLDER, OUTPUT_FOLDER, remove
 from taskq_agent.text import clean
 from taskq_agent.transport import MAX_BLOB_BYTES, TaskBlobs
 
@@ -49,12 +48,14 @@ log = logging.getLogger(__name__)
 
 Retry = Callable[[Callable[[], Optional[bytes]]], Optional[bytes]]
 
+_NOT_KEPT = "the output files are not kept: {}"
+
 
 class TaskCheckpoint:
     """The checkpoint of one attempt. Its methods are called from the thread of the slot."""
 
     def __init__(self, blobs: TaskBlobs, task: Task, campaign: CampaignTerms, scratch: str) -> None:
-        """Make the folder; OSError if that fails."""
+        """scratch: the scratch folder of the task, with a folder for the checkpoint."""
         self._blobs = blobs
         self._task = task
         self._held = Held(task.campaign, task.task, task.lease)
@@ -67,7 +68,6 @@ class TaskCheckpoint:
         self._over = threading.Event()
         self._packing = threading.Lock()
         self._thread: Optional[threading.Thread] = None
-        Path(self._folder).mkdir(0o700)
 
     def restore(self, with_retries: Retry) -> None:
         """Fill the folder with the task's last checkpoint, if it has one; first attempts have none.
@@ -85,8 +85,8 @@ class TaskCheckpoint:
             raise AttemptOver(replace(broken("scratch-unusable", text), started=False)) from error
         except (Refused, ArchiveRefused) as error:
             log.warning("task %s begins again without its checkpoint: %s", self._task.key, error)
-            shutil.rmtree(self._folder, ignore_errors=True)
-            with suppress(FileExistsError):
+            remove(self._folder)
+            with suppress(OSError):
                 Path(self._folder).mkdir(0o700)
         except TransportError as error:
             text = f"the checkpoint cannot be fetched: {error}"
@@ -109,7 +109,7 @@ class TaskCheckpoint:
         goes_on = ended.continues or ended.exit_code == EX_CONTINUE
         stopped = ended.outcome == RELEASED and ended.started
         stopped = stopped and not (ended.refused or ended.node_broken)
-        if not (goes_on or stopped or ended.error_class in BY_SIGTERM):
+        if not (goes_on or stopped or ended.error_class in BY_ENDING_SIGNAL):
             return ended
         try:
             self._save_at_last()
@@ -157,7 +157,7 @@ class TaskCheckpoint:
             with self._packing:
                 packed = None if self._over.is_set() else self._packed()
             self._upload(packed)
-        except (ArchiveRefused, TransportError) as error:
+        except (ArchiveRefused, TransportError, OSError, MemoryError) as error:
             return error
         return None
 
@@ -209,9 +209,6 @@ def without_checkpoint(ended: Ended) -> Ended:
 def _with_text(ended: Ended, text: str) -> Ended:
     before = f"{ended.error}; " if ended.error else ""
     return replace(ended, error=clean(before + text)[:MAX_ERROR_CHARS])
-
-
-_NOT_KEPT = "the output files are not kept: {}"
 
 
 def with_output_files(ended: Ended, scratch: str, task: Task, most: int) -> Ended:

@@ -14,6 +14,7 @@ memory ends in its own way, which does not show the cause.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import resource
@@ -22,13 +23,15 @@ import threading
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
-from typing import Callable, Deque, Dict, Iterator, Optional, Set
+from typing import Callable, Deque, Dict, Iterator, Optional, Set, Type
 
 from taskq_agent import procfs
 from taskq_agent.handlers.base import AttemptOver, Ended, failed
 from taskq_agent.protocol import OUT_OF_MEMORY, RELEASED, TIME_LIMIT
 from taskq_agent.resources import Resources
-from taskq_agent.text import in_bytes
+from taskq_agent.units import in_bytes
+
+log = logging.getLogger(__name__)
 
 _LOOK_S = 0.25
 _MAX_SHARE = 0.02
@@ -93,6 +96,19 @@ class Meter:
             used = {"cpu_s": round(max(cpu_s, 0.0), 6)}
             return {**used, "peak_bytes": self._peak} if self._peak else used
 
+    def used(self) -> Dict[str, float]:
+        """Return `cpu_s` since the begin or the last call, and `peak_bytes` so far, if known."""
+        with self._lock:
+            if self.elsewhere:
+                return {}
+            seen_s = max(self._seen_s, self._ended_s)
+            if self._pid is not None:
+                seen_s = max(seen_s, procfs.cpu_s([self._pid]))
+                self._peak = max(self._peak, procfs.peak_bytes(self._pid))
+            cpu_s, self._before_s = seen_s - self._before_s, max(seen_s, self._before_s)
+            used = {"cpu_s": max(cpu_s, 0.0)}
+            return {**used, "peak_bytes": self._peak} if self._peak else used
+
     def look(self) -> None:
         """Sample what the child and its descendants use now."""
         with self._lock:
@@ -132,6 +148,7 @@ class _Lookout:
 
     def _run(self) -> None:
         pause_s = _LOOK_S
+        failing: Optional[Type[Exception]] = None
         while True:
             self._busy.wait()
             time.sleep(pause_s)
@@ -139,7 +156,12 @@ class _Lookout:
                 meters = list(self._meters)
             begun = time.monotonic()
             for meter in meters:
-                meter.look()
+                try:
+                    meter.look()
+                except Exception as error:  # noqa: BLE001, PERF203 - it is looked at again
+                    level = logging.DEBUG if failing is type(error) else logging.WARNING
+                    log.log(level, "what an attempt uses cannot be measured now: %r", error)
+                    failing = type(error)
             pause_s = max(_LOOK_S, (time.monotonic() - begun) / _MAX_SHARE)
 
 
@@ -234,6 +256,11 @@ class ChildWatch:
         self._exceeded = ""
         self.give_back = False
         self.limit(None)
+
+    def begin_start(self, memory: Optional[int]) -> None:
+        """Begin a start of several tasks: what an earlier one has occupied does not count."""
+        self.meter.begin(memory)
+        self._exceeded = ""
 
     def limit(self, limit_s: Optional[float]) -> None:
         """Set the time limit of the attempt, from now on; None means no limit."""

@@ -19,6 +19,9 @@ from taskq_agent.scratch import PROGRESS_FILE, READ_SAFELY, opened
 from taskq_agent.task_messages import MAX_NOTE_CHARS, Update
 from taskq_agent.text import clean
 
+_READ_BYTES = 1_024
+_UNKNOWN = "-"
+
 
 class Tail:
     """Keeps the last `limit` bytes of a stream in bounded memory.
@@ -63,10 +66,6 @@ class Tail:
         """
         text = clean(self.bytes().decode("utf-8", "replace"))
         return text.encode()[-self.limit :].decode("utf-8", "ignore") or None
-
-
-_READ_BYTES = 1_024
-_UNKNOWN = "-"
 
 
 class LiveAttempt:
@@ -145,4 +144,4 @@ def _last_line(folder: str) -> str:
         os.close(fd)
     whole, newline, rest = data.rpartition(b"\n")
     lines = whole.split(b"\n") if newline else [rest]
-    return next((one for one in reversed(lines) if one.strip()), b"").decode("utf-8", "replace")
+    return next((line for line in reversed(lines) if line.strip()), b"").decode("utf-8", "replace")

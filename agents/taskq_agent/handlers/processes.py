@@ -13,9 +13,9 @@ import subprocess
 import threading
 import time
 from contextlib import suppress
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
-from taskq_agent import procfs, reaper
+from taskq_agent import reaper, strays
 from taskq_agent.handlers import results
 from taskq_agent.handlers.limits import ChildWatch
 from taskq_agent.handlers.live import Tail
@@ -27,6 +27,12 @@ Sink = Callable[[bytes], None]
 _CHUNK = 65_536  # what a pipe holds by default, so one read empties it
 _DRAIN_S = 0.2
 _MAX_WAIT_S = 3_600.0
+_ALONE = 2  # the reaper, and one group
+
+MAX_LINE_BYTES = 4 * MAX_RESULT_BYTES  # a result may come with spaces and \u escapes
+
+_EXIT_S = 1.0
+_SHOWN_BYTES = 200
 
 
 class Group:
@@ -48,16 +54,20 @@ class Group:
         on_stderr: Sink,
         with_stdin: bool = False,
         pass_fds: Sequence[int] = (),
+        is_client: bool = False,
     ) -> None:
         """Start the child; OSError, ValueError or RuntimeError if that fails.
 
         with_stdin: its standard input takes the bytes of `send`; otherwise it is empty. pass_fds:
-        descriptors that it gets too.
+        descriptors that it gets too. is_client: whether it asks a service to do its work, so that
+        processes which it leaves belong to the service.
         """
         self._watch = watch
         self._reaper = reaper.shared()
         variable, value = self._reaper.new_mark()
         self._mark = f"{variable}={value}"
+        self._folder = cwd
+        self._is_client = is_client
         self.program = _executable(os.fsdecode(_bytes(argv[0])), env)
         self._process = subprocess.Popen(
             [_bytes(argument) for argument in argv],
@@ -155,14 +165,18 @@ class Group:
             kill_strays = self._kill_strays or not self.exited
             self._signal(signal.SIGKILL)
             if kill_strays:
-                procfs.kill_marked(self._mark)
-            self._drain()
-            if self._sinks:  # held open by a process that has left the group
-                procfs.kill_marked(self._mark)
-                self._drain()
-            self.close_stdin()
+                strays.kill_marked(self._mark)
             if self._watcher.ident is not None:  # it must see the exit before the child is reaped
                 self._watcher.join()
+            if not self._is_client:
+                known = self._reaper.children()
+                alone = len(known) <= _ALONE
+                strays.end_strays(self._mark, self._folder, known, alone=alone)
+            self._drain()
+            if self._sinks:  # held open by a process that has left the group
+                strays.kill_marked(self._mark)
+                self._drain()
+            self.close_stdin()
             self._reaper.drop("group", self.pid)
             with suppress(ChildProcessError):  # the system has reaped it: its exit code is unknown
                 _, status, used = os.wait4(self.pid, 0)
@@ -238,12 +252,6 @@ def _executable(program: str, env: Mapping[str, str]) -> str:
     return path
 
 
-MAX_LINE_BYTES = 4 * MAX_RESULT_BYTES  # a result may come with spaces and \u escapes
-
-_EXIT_S = 1.0
-_SHOWN_BYTES = 200
-
-
 class ChildExited(Exception):
     """The child has exited while a question waits for its answer."""
 
@@ -263,6 +271,7 @@ class Channel:
         env: Mapping[str, str],
         watch: ChildWatch,
         pass_fds: Sequence[int] = (),
+        is_client: bool = False,
     ) -> None:
         """Start the child; raises what `Group` raises."""
         self.output = Tail(MAX_TAIL_BYTES)
@@ -277,6 +286,7 @@ class Channel:
             on_stderr=self._keep,
             with_stdin=True,
             pass_fds=pass_fds,
+            is_client=is_client,
         )
 
     def reset(self) -> bool:
@@ -318,12 +328,16 @@ class Channel:
         """
         return self.group.wait_until(self._is_answered_or_ended, limit_s)
 
-    def answers(self) -> Iterator[Dict[str, Any]]:
-        """Yield the answers that have come; raises BadAnswer as `ask`."""
+    def lines(self) -> List[bytes]:
+        """Return the lines that have come, without their ends."""
         self.group.read_available()
         whole, newline, rest = bytes(self._received).rpartition(b"\n")
         self._received[:] = rest
-        yield from map(_answer, whole.split(b"\n") if newline else ())
+        return whole.split(b"\n") if newline else []
+
+    def answers(self) -> Iterator[Dict[str, Any]]:
+        """Yield the answers that have come; raises BadAnswer as `ask`."""
+        yield from map(_answer, self.lines())
 
     def check(self) -> None:
         """Raise as `ask` if no further answer can come."""

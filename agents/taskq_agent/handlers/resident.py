@@ -2,77 +2,165 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import taskq_agent
-from taskq_agent.handlers import containers, environment, exits, results
-from taskq_agent.handlers.base import AttemptOver, Ended, Tell, failed, refused, timed
+from taskq_agent.handlers import containers, environment, exits, renewal, results
+from taskq_agent.handlers.base import AttemptOver, Ended, Tell, broken, failed, refused, timed
 from taskq_agent.handlers.bundle import Bundle, CallTokens
 from taskq_agent.handlers.containers import Container
 from taskq_agent.handlers.definition import PlaceholderMissing, fill
 from taskq_agent.handlers.environment import KindContext
 from taskq_agent.handlers.processes import Channel, ChildExited
+from taskq_agent.handlers.renewal import Renewal
 from taskq_agent.protocol import DONE, Task
+
+#: Seconds that a child which is replaced has to end.
+_FAREWELL_S = 1.0
+
+log = logging.getLogger(__name__)
+
+_ROOT = str(Path(taskq_agent.__file__).absolute().parents[1])
+
+# Not -m, which searches the working folder before the standard library. The package's own root
+# may be a site-packages, so it comes first only while the package is imported.
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); import taskq_agent; "
+    "sys.path[:] = [*filter(None, sys.path[1:]), sys.argv[1]]; "
+    "from taskq_agent.import_path import put_own_first; path = put_own_first(); "
+    "from taskq_agent.handlers import child; sys.path[:] = path; child.main()"
+)
+
+ARCHIVE = "taskq-function.zip"
 
 
 class ResidentKind(ABC):
     """Starts a child for the first task, keeps it while it is usable, then starts another.
 
-    bundles: whether the child can run several tasks for one message.
+    is_ours: whether the child is a program of the agent, which says how its process is. bundles:
+    whether it can run several tasks for one message.
     """
 
+    is_ours = False
     bundles = False
 
     def __init__(self, context: KindContext) -> None:
         self._context = context
         self._campaign = context.campaign
         self._asked = 0
+        self._renewal = Renewal(self._campaign.handler.get("tasks_per_child"))
         self._child: Optional[Channel] = None
+        #: A folder that the child may write to, and no other child ever.
+        self._place: Optional[str] = None
         self._box: Optional[Container] = None
         self._tokens: Optional[CallTokens] = None
+
+    def take_folder(self, name: str, *parts: str) -> str:
+        """Return a new scratch folder; see `Kind`.
+
+        What runs in a container sees its own folder only, so those of its tasks are in there. If it
+        has made that folder unusable, it has to go.
+        """
+        if "container" not in self._campaign.handler:
+            return self._context.folders.take(name, *parts)
+        if self._child is None:
+            self._leave_place()
+        try:
+            return self._context.folders.take(name, *parts, within=self._taken_place())
+        except OSError:
+            self.close()
+            return self._context.folders.take(name, *parts, within=self._taken_place())
 
     def run(self, task: Task, folder: str) -> Ended:
         """Run one attempt."""
         phases: Dict[str, float] = {}
-        if self._child is not None and not self._child.reset():
-            self.close()  # it has ended between two tasks, which is not this task's fault
-        child = self._child
+        self._renew(task.attempt)
         try:
-            if child is None:
-                with timed(phases, "prepare_s"):
+            child = self._ready(phases)
+            with timed(phases, "run_s"):
+                answer = self._asked_for(child, self._question(task, folder))
+                while self.bundles and answer.get("rest") is True:
+                    self._replace(child, str(answer.get("end")))
+                    said, child = child.output.bytes(), self._ready(phases)
+                    child.output.add(said)
+                    answer = self._asked_for(child, {**self._question(task, folder), "rest": True})
+                ended = results.ended_by(answer, self._asked, folder)
+        except AttemptOver as over:
+            if self._child is not None:
+                self._child.group.terminate(self._context.grace_s)
+            ended, tail = over.ended, self._last_words()[1]
+        except results.BadAnswer as error:
+            ended = failed("bad-answer", f"the handler's process {error}", retry=True)
+            tail = self._last_words()[1]
+        except ChildExited:
+            box = self._box
+            code, tail = self._last_words()
+            end = containers.of_end(box, code, tail) if box is not None else None
+            ended = end or exits.without_answer(code)
+        else:
+            is_failed, run_s = ended.outcome != DONE, phases["run_s"]
+            why = self._renewal.ended(failed=is_failed, run_s=run_s, **self._said(answer))
+            if why is not None:
+                self._replace(child, why)
+            tail = child.output.text()
+        return replace(ended, phases=phases, tail=tail)
+
+    def _renew(self, attempt: int) -> None:
+        """End a child that is not for this attempt."""
+        if self._child is None:
+            return
+        if not self._child.reset():
+            self._say_farewell()  # it has ended between two tasks, not by the fault of this one
+        elif self._renewal.is_due(attempt):
+            self._replace(self._child, "the next attempt is a retry")
+
+    def _last_words(self) -> Tuple[int, Optional[str]]:
+        """End the child; return its exit code and the end of its output."""
+        child = self._child
+        code = self._end()
+        return code, child.output.text() if child is not None else None
+
+    def _ready(self, phases: Dict[str, float]) -> Channel:
+        """Return the child, started and prepared if there was none."""
+        child = self._child
+        if child is None:
+            took: Dict[str, float] = {}
+            try:
+                with timed(took, "prepare_s"):
                     child = self._child = self._start()
                     self._context.live.writes_to(child.output)
                     self._prepare(child)
-            else:
-                self._context.live.writes_to(child.output)
-            with timed(phases, "run_s"):
-                self._asked += 1
-                question = {"id": self._asked, **self._question(task, folder)}
-                ended = results.ended_by(child.ask(question), self._asked, folder)
-        except AttemptOver as over:
-            if child is not None:
-                child.group.terminate(self._context.grace_s)
-            ended = over.ended
-            self._end()
-        except results.BadAnswer as error:
-            self._end()
-            ended = failed("bad-answer", f"the handler's process {error}", retry=True)
-        except ChildExited:
-            box, code = self._box, self._end()
-            tail = child.output.text() if child is not None else None
-            end = containers.of_end(box, code, tail) if box is not None else None
-            ended = end or exits.without_answer(code)
-        tail = child.output.text() if child is not None else None
-        return replace(ended, phases=phases, tail=tail)
+            finally:
+                phases["prepare_s"] = phases.get("prepare_s", 0.0) + took["prepare_s"]
+            self._renewal.started(took["prepare_s"])
+        self._context.live.writes_to(child.output)
+        return child
+
+    def _asked_for(self, child: Channel, question: Dict[str, Any]) -> Dict[str, Any]:
+        self._asked += 1
+        return child.ask({"id": self._asked, **question})
+
+    def _said(self, answer: Mapping[str, Any]) -> Dict[str, Any]:
+        """Return what the child says of its own state, for `Renewal.ended`."""
+        return renewal.said(answer) if self.is_ours else {}
+
+    def _replace(self, child: Channel, why: str) -> None:
+        """End the child, which has answered, so that the next task gets a new one."""
+        log.info("the process of %s ends: %s", self._campaign.path, why)
+        child.output.add(f"taskq: the next task gets a new process: {why}\n".encode())
+        child.group.close_stdin()
+        child.group.wait_for_exit(min(self._context.grace_s, _FAREWELL_S))
+        self._end()
 
     def is_ready_for_several(self) -> bool:
         """Return whether a child is there that can run several tasks for one message."""
         if self._child is not None and not self._child.reset():
-            self.close()
+            self._end()
         return self._child is not None and self._tokens is not None
 
     def run_several(
@@ -82,6 +170,10 @@ class ResidentKind(ABC):
         child, tokens = self._child, self._tokens
         if child is None or tokens is None:
             raise RuntimeError("the child is not ready for several tasks")
+        room = self._renewal.room()
+        if room is not None and room < len(tasks):
+            tell((), len(tasks) - room, False)
+            tasks = tasks[:room]
         first, limit_s = self._asked + 1, self._campaign.time_limit_s
         self._asked += len(tasks)
         bundle = Bundle(
@@ -96,12 +188,19 @@ class ResidentKind(ABC):
             finish=finish,
         )
         ended = bundle.run()
+        why = self._renewal.several_ended(bundle.answered, **self._said(bundle.last))
         if not bundle.is_whole:
             self._end()
+        elif why is not None:
+            self._replace(child, why)
         return ended
 
     def close(self) -> None:
         """End the child: close its input; after the grace, SIGKILL."""
+        self._say_farewell()
+        self._leave_place()
+
+    def _say_farewell(self) -> None:
         if self._child is not None:
             self._child.group.close_stdin()
             self._child.group.wait_for_exit(self._context.grace_s)
@@ -125,8 +224,15 @@ class ResidentKind(ABC):
         except PlaceholderMissing as error:
             raise AttemptOver(error.ended()) from None
         context = self._context
-        own_env = {**context.own_env, "TMPDIR": context.folder}
-        self._box = containers.contained(context, argv, context.folder, own_env)
+        if "container" not in self._campaign.handler:
+            self._leave_place()
+        try:
+            place = self._taken_place()
+        except OSError as error:
+            text = f"no scratch folder can be made: {error}"
+            raise AttemptOver(broken("scratch-unusable", text)) from error
+        own_env = {**context.own_env, "TMPDIR": place}
+        self._box = containers.contained(context, argv, place, own_env)
         env = {**context.env, **own_env}
         if self._box is not None:
             argv, env = self._box.argv, {**context.env, **self._box.env}
@@ -135,9 +241,26 @@ class ResidentKind(ABC):
             if self.bundles:
                 self._tokens = CallTokens()
             fds = (self._tokens.fd,) if self._tokens is not None else ()
-            return Channel(argv, cwd=context.folder, env=env, watch=context.watch, pass_fds=fds)
+            return Channel(
+                argv,
+                cwd=place,
+                env=env,
+                watch=context.watch,
+                pass_fds=fds,
+                is_client=self._box is not None and bool(self._box.name),
+            )
         except (OSError, ValueError, RuntimeError) as error:
             raise AttemptOver(exits.of_start(argv[0], error)) from error
+
+    def _taken_place(self) -> str:
+        if self._place is None:
+            self._place = self._context.folders.take("child")
+        return self._place
+
+    def _leave_place(self) -> None:
+        place, self._place = self._place, None
+        if place is not None:
+            self._context.folders.give_back(place)
 
     def _end(self) -> int:
         if self._tokens is not None:
@@ -150,10 +273,6 @@ class ResidentKind(ABC):
         finally:
             if box is not None:
                 box.remove()
-
-
-#: Members of a task's message, and the equivalent variables of other kinds of handlers.
-_PLACES = {"checkpoint": "TASKQ_CHECKPOINT", "out": "TASKQ_OUT", "progress": "TASKQ_PROGRESS"}
 
 
 class ProcessKind(ResidentKind):
@@ -184,21 +303,7 @@ class ProcessKind(ResidentKind):
         child.send({"prepare": campaign.params, "campaign": campaign.path, "inputs": inputs})
 
     def _question(self, task: Task, folder: str) -> Dict[str, Any]:
-        variables = environment.of_task(task, folder)
-        places = {name: variables[its] for name, its in _PLACES.items() if its in variables}
-        about = {"key": task.key, "attempt": task.attempt, "campaign": self._campaign.path}
-        return {"task": {**about, "scratch": folder, **places}, "payload": task.payload}
-
-
-_ROOT = str(Path(taskq_agent.__file__).absolute().parents[1])
-
-# Not -m, which searches the working folder before the standard library. The package's own root
-# may be a site-packages, so it comes first only while the package is imported.
-_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); import taskq_agent; "
-    "sys.path[:] = [*filter(None, sys.path[1:]), sys.argv[1]]; "
-    "from taskq_agent.handlers import child; child.main()"
-)
+        return environment.question_of(task, self._campaign.path, folder)
 
 
 class PythonKind(ResidentKind):
@@ -214,6 +319,8 @@ class PythonKind(ResidentKind):
     folder is the scratch folder of the task; during `prepare` it is a folder that lasts as long as
     the child.
     """
+
+    is_ours = True
 
     def _argv(self) -> List[str]:
         # -u also keeps compiled code from holding output back until a later task
@@ -231,9 +338,9 @@ class PythonKind(ResidentKind):
 
     def _prepare(self, child: Channel) -> None:
         path = [str(Path(folder).absolute()) for folder in self._context.python_path]
-        question = {"id": 0, "python_path": path, **self._preparation()}
+        question = {"id": 0, "python_path": path, **self._renewal.order(), **self._preparation()}
         try:
-            ended = results.ended_by(child.ask(question), 0, self._context.folder)
+            ended = results.ended_by(child.ask(question), 0, self._taken_place())
         except results.BadAnswer as error:
             raise AttemptOver(refused("prepare-failed", f"the child {error}")) from None
         except ChildExited:
@@ -249,9 +356,6 @@ class PythonKind(ResidentKind):
             "folder": folder,
             "payload": task.payload,
         }
-
-
-ARCHIVE = "taskq-function.zip"
 
 
 class FunctionKind(PythonKind):

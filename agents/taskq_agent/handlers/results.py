@@ -29,13 +29,22 @@ from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Unio
 
 from taskq_agent import buffers
 from taskq_agent.handlers.base import Ended, failed, refused
+from taskq_agent.json_limits import has_nul_escape, json_fault, loads
 from taskq_agent.protocol import DONE, MAX_DEPTH, MAX_RESULT_BYTES, RESULT_REFERENCE
 from taskq_agent.scratch import READ_SAFELY, RESULT_FILE, opened
-from taskq_agent.text import clean, has_nul_escape, json_fault
+from taskq_agent.text import clean
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 _KEEP_FILES = "keep large outputs in files and return their names"
 _TOO_DEEP = f"the result is nested more than {MAX_DEPTH} deep"
+
+RETRY = "retry"
+FAIL = "fail"
+NODE_BROKEN = "node-broken"
+CONTINUE = "continue"
+
+_MAX_CLASS_CHARS = 100
+_MAX_EXCEPTION_BYTES = 65_536
 
 
 class BadResult(ValueError):
@@ -83,7 +92,7 @@ def written(result: Any) -> Tuple[Optional[str], Sequence[buffers.Buffer]]:
     data = text.encode()
     if not parts.large:
         return (text, ()) if _is_small(data) else (None, (data,))
-    if len(data) + sum(one.nbytes for one in parts.large) <= MAX_RESULT_BYTES:
+    if len(data) + sum(part.nbytes for part in parts.large) <= MAX_RESULT_BYTES:
         text = encoded(result, MAX_BLOB_BYTES, buffers.as_base64)
         if _is_small(text.encode()):
             return text, ()
@@ -106,7 +115,7 @@ def parsed(text: Union[bytes, bytearray]) -> Any:
     if it is JSON that Python cannot read.
     """
     try:
-        return json.loads(text)
+        return loads(text)
     except RecursionError:
         raise BadResult(_TOO_DEEP) from None
     except (json.JSONDecodeError, UnicodeDecodeError):
@@ -180,15 +189,6 @@ def _content(folder: str) -> bytes:
     return text
 
 
-RETRY = "retry"
-FAIL = "fail"
-NODE_BROKEN = "node-broken"
-CONTINUE = "continue"
-
-_MAX_CLASS_CHARS = 100
-_MAX_EXCEPTION_BYTES = 65_536
-
-
 class BadAnswer(Exception):
     """The child violates the protocol; none of its further output can be trusted."""
 
@@ -202,11 +202,8 @@ def ended_by(answer: Mapping[str, Any], question_id: int, folder: str) -> Ended:
         raise BadAnswer(f"answered with id {answer.get('id')!r} to a task with id {question_id}")
     if "result" in answer:
         return ended_with(answer["result"])
-    if answer.get("result_file") is True:
-        try:
-            return ended_with_file(folder)
-        except (BadResult, FileNotFoundError) as error:
-            return failed("bad-result", str(error), retry=False)
+    if is_in_file(answer):
+        return ended_as_in_file(folder)
     if "error" not in answer:
         raise BadAnswer(f"answered with neither result nor error, but {sorted(answer)!r}")
     error_class = clean(str(answer.get("error_class") or "error"))[:_MAX_CLASS_CHARS]
@@ -221,6 +218,19 @@ def ended_by(answer: Mapping[str, Any], question_id: int, folder: str) -> Ended:
     exception = _exception(answer)
     end = replace(failed(error_class, text, retry=verdict == RETRY), raised=True)
     return replace(end, result={"exception": exception}) if exception is not None else end
+
+
+def is_in_file(answer: Mapping[str, Any]) -> bool:
+    """Return whether an answer says that its result is in the file."""
+    return answer.get("result_file") is True and "result" not in answer
+
+
+def ended_as_in_file(folder: str) -> Ended:
+    """Return the end of an attempt that has said that its result is in the file in a folder."""
+    try:
+        return ended_with_file(folder)
+    except (BadResult, FileNotFoundError) as error:
+        return failed("bad-result", str(error), retry=False)
 
 
 def _exception(answer: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
-from pathlib import Path
-from typing import Callable, Container, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Container, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 from taskq_agent import reaper, scratch
+from taskq_agent.batches import BatchTerms
+from taskq_agent.folders import SlotFolders
 from taskq_agent.handlers import environment, exits
 from taskq_agent.handlers.base import (
     AttemptOver,
@@ -17,10 +19,20 @@ from taskq_agent.handlers.base import (
     Kind,
     RunnerSettings,
     Tell,
+    TellBatch,
+    TransferFailure,
     broken,
     failed,
+    is_batched,
     refused,
     timed,
+)
+from taskq_agent.handlers.batch import Batch, BatchKind
+from taskq_agent.handlers.batch_kinds import (
+    CommandBatches,
+    FunctionBatches,
+    ProcessBatches,
+    PythonBatches,
 )
 from taskq_agent.handlers.calls import has_large
 from taskq_agent.handlers.command import CommandKind
@@ -31,10 +43,10 @@ from taskq_agent.handlers.limits import ChildWatch, MemoryRoom, own_cores
 from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.handlers.resident import FunctionKind, ProcessKind, PythonKind, ResidentKind
 from taskq_agent.handlers.transfers import FetchedInput, Transfers
-from taskq_agent.protocol import OUT_OF_MEMORY, CampaignTerms, Held, Task
+from taskq_agent.protocol import OUT_OF_MEMORY, RELEASED, CampaignTerms, Held, Task
 from taskq_agent.task_messages import Update
-from taskq_agent.text import in_bytes
 from taskq_agent.transport import TaskBlobs
+from taskq_agent.units import in_bytes
 
 _SHOWN_WAIT_S = 0.05
 #: Ends for lack of memory, if there is a limit: only the kernel kills so.
@@ -46,7 +58,12 @@ _KINDS: Dict[str, Callable[[KindContext], Kind]] = {
     PYTHON: PythonKind,
     FUNCTION: FunctionKind,
 }
-
+_BATCH_KINDS: Dict[str, Callable[[KindContext], Kind]] = {
+    COMMAND: CommandBatches,
+    PROCESS: ProcessBatches,
+    PYTHON: PythonBatches,
+    FUNCTION: FunctionBatches,
+}
 
 log = logging.getLogger(__name__)
 
@@ -72,14 +89,14 @@ class SlotRunner:
         self._reaper = reaper.shared()
         self._watch = ChildWatch()
         self._live = LiveAttempt()
-        self._transfers = Transfers(blobs, settings, self._watch)
-        self._folder: Optional[scratch.SlotFolder] = None
-        #: The folder of the links to inputs. A payload in a container may write to the other
-        #: folder.
-        self._links: Optional[scratch.SlotFolder] = None
+        self._folders = SlotFolders(
+            settings.scratch_root, slot, keep=settings.keep_scratch, register=self._reaper
+        )
+        self._transfers = Transfers(blobs, settings, self._watch, self._folders)
+        #: The folder of the links to inputs.
+        self._links: Optional[str] = None
         self._current: Optional[Tuple[int, int]] = None
         self._kind: Optional[Kind] = None
-        self._kept: List[str] = []
 
     def run(self, task: Task, campaign: CampaignTerms) -> Ended:
         """Run one attempt to its end."""
@@ -102,10 +119,8 @@ class SlotRunner:
         self, task: Task, campaign: CampaignTerms, limit: Optional[int], phases: Dict[str, float]
     ) -> Ended:
         try:
-            if self._folder is None:
-                self._folder = self._make_folder()
-            kind = self._kind_for(campaign, self._folder, phases)
-            folder = self._folder.take(f"task{task.task}")
+            kind = self._kind_for(campaign, phases)
+            folder = kind.take_folder(f"task{task.task}", *self._kept_folders(campaign))
         except ValueError as error:
             return refused("handler-invalid", str(error))
         except OSError as error:
@@ -120,7 +135,7 @@ class SlotRunner:
             self._live.end()
             self._transfers.release_arguments()
             phases.update(self._watch.meter.end())
-            self._folder.give_back(folder)
+            self._folders.give_back(folder)
         self._watch.limit(None)
         if limit is not None and ended.error_class in _OF_MEMORY:
             ended = replace(ended, error_class=OUT_OF_MEMORY)
@@ -153,17 +168,8 @@ class SlotRunner:
         if campaign.checkpoint_bytes is not None:
             try:
                 checkpoint = self._transfers.checkpoint(task, campaign, folder, phases)
-            except OSError as error:
-                text = f"no folder can be made for the checkpoint: {error}"
-                return broken("scratch-unusable", text)
             except AttemptOver as over:
                 return replace(over.ended, started=False)
-        if campaign.output_bytes is not None:
-            try:
-                Path(folder, scratch.OUTPUT_FOLDER).mkdir(0o700)
-            except OSError as error:
-                text = f"no folder can be made for output files: {error}"
-                return replace(broken("scratch-unusable", text), started=False)
         self._watch.limit(campaign.time_limit_s)
         try:
             ended = kind.run(task, folder)
@@ -179,7 +185,8 @@ class SlotRunner:
         self, tasks: Sequence[Task], campaign: CampaignTerms, tell: Tell
     ) -> Optional[Ended]:
         """Run attempts at short calls of functions; the first one prepares the child, if needed."""
-        kind = self._kind if self._current == (campaign.campaign, campaign.revision) else None
+        same = self._current == (campaign.campaign, campaign.revision)
+        kind = self._kind if same and self._transfers.are_there() else None
         if not (isinstance(kind, ResidentKind) and kind.is_ready_for_several()):
             tell([self.run(tasks[0], campaign)], 0, False)
             kind, tasks = self._kind, tasks[1:]
@@ -187,7 +194,7 @@ class SlotRunner:
                 tell((), len(tasks), False)
                 return None
         # Large arguments are fetched before a call, not together: the others go to other slots.
-        small = list(takewhile(lambda one: not has_large(one.payload), tasks))
+        small = list(takewhile(lambda task: not has_large(task.payload), tasks))
         if not small:
             tell([self.run(task, campaign) for task in tasks[:1]], len(tasks[1:]), False)
             return None
@@ -204,9 +211,8 @@ class SlotRunner:
 
         try:
             with self._memory(None, {}), ExitStack() as stack:
-                own = self._folder or self._make_folder()
-                folder = own.take("calls")
-                stack.callback(own.give_back, folder)
+                folder = kind.take_folder("calls")
+                stack.callback(self._folders.give_back, folder)
                 stack.callback(self._live.end)
                 return kind.run_several(tasks, folder, count, self._transfers.upload_result)
         except AttemptOver:  # while it waited for memory
@@ -221,6 +227,93 @@ class SlotRunner:
         tell((), untold, True)
         return None
 
+    def run_batch(self, tasks: Sequence[Task], campaign: CampaignTerms, tell: TellBatch) -> None:
+        """Run tasks that begin together."""
+        self._watch.begin()
+        left = {task.task: task for task in tasks}
+        is_over = False
+
+        def count(
+            ends: Sequence[Tuple[Task, Ended]],
+            *,
+            over: bool = False,
+            too_large_as: Optional[str] = None,
+            begun: Optional[Sequence[Task]] = (),
+        ) -> None:
+            nonlocal is_over
+            for task, _ in ends:
+                del left[task.task]
+            is_over = over
+            tell(ends, over=over, too_large_as=too_large_as, begun=begun)
+
+        try:
+            limit = self._transfers.memory_limit(tasks[0], campaign)
+            with self._memory(limit, {}), own_cores(self._share, campaign.cores):
+                self._run_batch(tasks, campaign, limit, count)
+            end = Ended(RELEASED, started=False)
+        except AttemptOver as over:
+            end = over.ended
+        except Exception as error:
+            log.exception("a batch of %s ends by an error of this agent", campaign.path)
+            with suppress(Exception):  # its child may be in the middle of it
+                self._drop_kind()
+            self._kind = None
+            end = _of_error(error)
+        if not is_over:
+            first, *others = left.values()
+            back = Ended(RELEASED, started=False)
+            tell([(first, end), *((task, back) for task in others)], over=True)
+
+    def _run_batch(
+        self,
+        tasks: Sequence[Task],
+        campaign: CampaignTerms,
+        limit: Optional[int],
+        tell: TellBatch,
+    ) -> None:
+        """Run tasks that begin together, within what the slot has. AttemptOver: none can run."""
+        try:
+            kind = self._kind_for(campaign, {})
+        except ValueError as error:
+            raise AttemptOver(refused("handler-invalid", str(error))) from error
+        terms = BatchTerms.of(campaign.handler)
+        if terms is None or not isinstance(kind, BatchKind):
+            raise AttemptOver(refused("handler-invalid", "this handler runs no batches"))
+        if isinstance(kind, FunctionKind):
+            tasks = [self._transfers.arguments(task, {}) for task in tasks]
+        held = Held(tasks[0].campaign, tasks[0].task, tasks[0].lease)
+        batch = Batch(
+            kind,
+            terms,
+            tasks,
+            limit_s=campaign.time_limit_s,
+            tell=tell,
+            finish=partial(self._finished, campaign),
+            begin=partial(self._begin, held, limit),
+            give_back=self._folders.give_back,
+            parts=tuple(self._kept_folders(campaign)),
+            used=self._watch.meter.used,
+        )
+        try:
+            batch.run()
+        except OSError as error:
+            text = f"no scratch folder can be made: {error}"
+            raise AttemptOver(broken("scratch-unusable", text)) from error
+        finally:
+            self._live.end()
+            self._transfers.release_arguments()
+            self._watch.meter.end()
+
+    def _begin(self, held: Held, limit: Optional[int], folder: str) -> None:
+        self._live.begin(held, folder)
+        self._watch.begin_start(limit)
+
+    def _finished(self, campaign: CampaignTerms, task: Task, ended: Ended, folder: str) -> Ended:
+        """Return the end of a task of a batch, its files uploaded."""
+        if campaign.output_bytes is not None:
+            ended = with_output_files(ended, folder, task, campaign.output_bytes)
+        return self._transfers.upload_result(self._transfers.upload_output(task, ended))
+
     def take_back(self) -> None:
         """Make `run_several` soon give back the calls that have not begun."""
         self._watch.give_back = True
@@ -231,9 +324,9 @@ class SlotRunner:
         self._watch.stop()
 
     @property
-    def transfer_fails_since(self) -> Optional[float]:
-        """Since when an input or large result is not transferred; see `Runner`."""
-        return self._transfers.failing_since
+    def transfer_failure(self) -> Optional[TransferFailure]:
+        """The failure of the transfer that goes on; see `Runner`."""
+        return self._transfers.failure
 
     def update(self, followed: Container[Held]) -> Optional[Update]:
         """Return the update of the running attempt."""
@@ -243,49 +336,36 @@ class SlotRunner:
         """End the resident child and remove the scratch folder."""
         self._drop_kind()
         self._watch.close()
-        for folder in filter(None, (self._folder, self._links)):
-            folder.close()
-            self._reaper.drop("folder", folder.path)
+        self._folders.close()
 
-    def _make_folder(self) -> scratch.SlotFolder:
-        keep = self._settings.keep_scratch
-        folder = scratch.SlotFolder(self._settings.scratch_root, self._slot, keep=keep)
-        if not keep:
-            self._reaper.add("folder", folder.path)
-        return folder
+    def _kept_folders(self, campaign: CampaignTerms) -> Iterator[str]:
+        if campaign.checkpoint_bytes is not None and self._transfers.can_upload:
+            yield scratch.CHECKPOINT_FOLDER
+        if campaign.output_bytes is not None:
+            yield scratch.OUTPUT_FOLDER
 
-    def _kind_for(
-        self, campaign: CampaignTerms, folder: scratch.SlotFolder, phases: Dict[str, float]
-    ) -> Kind:
+    def _kind_for(self, campaign: CampaignTerms, phases: Dict[str, float]) -> Kind:
         current = (campaign.campaign, campaign.revision)
-        if self._kind is None or self._current != current:
+        if self._kind is None or self._current != current or not self._transfers.are_there():
             self._drop_kind()
             check_handler(campaign.handler, campaign.params)
-            resident = self._keep(folder, "resident")
             inputs: Dict[str, FetchedInput] = {}
             if campaign.inputs:
-                self._links = self._links or self._make_folder()
+                self._links = self._folders.take("inputs")
                 with timed(phases, "fetch_s"):
-                    inputs = self._transfers.fetch(campaign, self._keep(self._links, "inputs"))
-            self._kind = self._make_kind(campaign, inputs, resident)
+                    inputs = self._transfers.fetch(campaign, self._links)
+            self._kind = self._make_kind(campaign, inputs)
             self._current = current
         return self._kind
 
-    def _keep(self, folder: scratch.SlotFolder, name: str) -> str:
-        """Make a folder that lasts as long as the handler."""
-        self._kept.append(folder.take(name))
-        return self._kept[-1]
-
-    def _make_kind(
-        self, campaign: CampaignTerms, fetched: Mapping[str, FetchedInput], folder: str
-    ) -> Kind:
-        inputs = {name: one.path for name, one in fetched.items()}
+    def _make_kind(self, campaign: CampaignTerms, fetched: Mapping[str, FetchedInput]) -> Kind:
+        inputs = {name: staged.path for name, staged in fetched.items()}
         own_env = environment.of_slot(self._slot, self._share, campaign, inputs)
         context = KindContext(
             campaign=campaign,
             inputs=inputs,
-            input_files=tuple(one.file for one in fetched.values()),
-            folder=folder,
+            input_files=tuple(staged.file for staged in fetched.values()),
+            folders=self._folders,
             watch=self._watch,
             live=self._live,
             env={**environment.inherited(), **own_env},
@@ -295,15 +375,17 @@ class SlotRunner:
             python_path=self._settings.python_path,
             container_runtime=self._settings.container_runtime,
         )
-        return _KINDS[campaign.handler["kind"]](context)
+        kinds = _BATCH_KINDS if is_batched(campaign) else _KINDS
+        return kinds[campaign.handler["kind"]](context)
 
     def _drop_kind(self) -> None:
         if self._kind is not None:
             self._kind.close()
             self._kind = None
         self._transfers.release()
-        while self._kept and self._folder is not None:
-            self._folder.give_back(self._kept.pop())
+        links, self._links = self._links, None
+        if links is not None:
+            self._folders.give_back(links)
 
 
 def _of_error(error: Exception) -> Ended:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 import random
 import re
@@ -27,11 +28,13 @@ from typing import (
 from taskq_agent.backoff import Backoff
 from taskq_agent.buffers import json_of
 from taskq_agent.errors import Refused, TransportError, TransportFailed
+from taskq_agent.folders import SlotFolders
 from taskq_agent.handlers import calls, results
 from taskq_agent.handlers.base import (
     AttemptOver,
     Ended,
     RunnerSettings,
+    TransferFailure,
     broken,
     failed,
     handed_back,
@@ -41,7 +44,7 @@ from taskq_agent.handlers.base import (
 from taskq_agent.handlers.kept_files import TaskCheckpoint
 from taskq_agent.handlers.limits import ChildWatch
 from taskq_agent.inputs import InputCache, default_cache
-from taskq_agent.protocol import CampaignTerms, Held, Input, Task
+from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Input, Task
 from taskq_agent.transport import MAX_BLOB_BYTES, TaskBlobs
 
 _FIRST_RETRY_S = 0.1
@@ -63,19 +66,30 @@ class FetchedInput(NamedTuple):
 class Transfers:
     """The transfers of one slot, made in its thread; they end soon when the attempt is stopped.
 
-    A transfer that breaks is retried with backoff, for `patience_s` of the settings.
+    A fetch that breaks is retried with backoff, for `patience_s` of the settings; an upload for as
+    long as the agent lives, since what was computed must not be lost by a fault of the way.
     """
 
     def __init__(
-        self, blobs: Optional[TaskBlobs], settings: RunnerSettings, watch: ChildWatch
+        self,
+        blobs: Optional[TaskBlobs],
+        settings: RunnerSettings,
+        watch: ChildWatch,
+        folders: SlotFolders,
     ) -> None:
-        """blobs: None without a queue: then there are no inputs, and results are not uploaded."""
+        """blobs: None without a queue: then there are no inputs, and results are not uploaded.
+
+        folders: of the slot, for inputs if the cache of this machine cannot be used.
+        """
         self._blobs = blobs
+        self._folders = folders
+        self._cache_bytes = settings.cache_bytes
+        self._own_cache: Optional[InputCache] = None
         self._watch = watch
         self._patience_s = settings.patience_s
-        #: Since when the transfer that goes on has failed, by the monotonic clock.
-        self.failing_since: Optional[float] = None
-        self._open_files: List[int] = []
+        #: The failure of the transfer that goes on; None if none fails.
+        self.failure: Optional[TransferFailure] = None
+        self._held_inputs: List[Tuple[Path, int]] = []
         self._held_arguments: List[int] = []
         self._cache: Optional[InputCache] = None
         if blobs is not None:
@@ -92,8 +106,8 @@ class Transfers:
             what = f"the input {name} of {campaign.path}"
             with self._fetching(what, lambda text: refused("inputs-missing", text)):
                 path, held = self._hold(wanted, name)
-                self._open_files.append(held)
                 link = Path(folder, name)
+                self._held_inputs.append((link, held))
                 link.symlink_to(path)
                 fetched[name] = FetchedInput(str(link), str(path.resolve()))
         return fetched
@@ -151,7 +165,7 @@ class Transfers:
     ) -> Optional[TaskCheckpoint]:
         """Restore the checkpoint of a task, and upload it from now on; None without a queue.
 
-        Raises OSError, or AttemptOver: the task has not begun and goes back.
+        Raises AttemptOver: the task has not begun and goes back.
         """
         if self._blobs is None:
             return None
@@ -183,8 +197,25 @@ class Transfers:
 
     def release(self) -> None:
         """Release the fetched inputs."""
-        while self._open_files:
-            os.close(self._open_files.pop())
+        while self._held_inputs:
+            os.close(self._held_inputs.pop()[1])
+
+    def are_there(self) -> bool:
+        """Return whether the links to the fetched inputs still lead to what was fetched.
+
+        A cleaner of temporary files, or a payload without a container, may have removed them.
+        """
+        try:
+            return all(
+                os.path.samestat(link.stat(), os.fstat(it)) for link, it in self._held_inputs
+            )
+        except OSError:
+            return False
+
+    @property
+    def can_upload(self) -> bool:
+        """Whether there is a queue that takes checkpoints."""
+        return self._blobs is not None
 
     def upload_result(self, ended: Ended) -> Ended:
         """Upload a large result; return the end of the attempt with a reference in its place."""
@@ -197,7 +228,7 @@ class Transfers:
         digest = hashlib.sha256(text).hexdigest()
 
         def upload() -> Ended:
-            self._with_retries(lambda: blobs.write_blob(digest, text))
+            self._with_retries(lambda: blobs.write_blob(digest, text), patience_s=math.inf)
             return replace(ended, result=results.reference(digest, len(text)))
 
         return _uploaded(upload, ended, "result")
@@ -216,8 +247,10 @@ class Transfers:
 
         def upload() -> Ended:
             try:
-                self._with_retries(lambda: blobs.write_blob(saved.digest, data))
-                self._with_retries(lambda: blobs.save_output(held, saved))
+                self._with_retries(
+                    lambda: blobs.write_blob(saved.digest, data), patience_s=math.inf
+                )
+                self._with_retries(lambda: blobs.save_output(held, saved), patience_s=math.inf)
             except Refused as error:
                 return refused("output-full", f"the output files are not kept: {error}")
             return ended
@@ -229,29 +262,45 @@ class Transfers:
         cache = self._cache
         if cache is None or not _NAME.fullmatch(name):
             raise Refused(f"there is no way to get the input {name!r}")
-        return self._with_retries(lambda: cache.hold(wanted, self._watch.pause))
+        try:
+            return self._with_retries(lambda: cache.hold(wanted, self._watch.pause))
+        except OSError as error:
+            own = self._own_cache = self._own_cache or self._cache_of_slot(error)
+            return self._with_retries(lambda: own.hold(wanted, self._watch.pause))
 
-    def _with_retries(self, transfer: Callable[[], T]) -> T:
-        end = time.monotonic() + self._patience_s
+    def _cache_of_slot(self, error: OSError) -> InputCache:
+        """Return a cache for this slot alone: the shared one cannot be used."""
+        if self._blobs is None:
+            raise error
+        log.warning("inputs are kept for this slot alone: %s", error)
+        folder = Path(self._folders.take("cache"))
+        return InputCache(folder, self._blobs, max_bytes=self._cache_bytes)
+
+    def _with_retries(self, transfer: Callable[[], T], patience_s: Optional[float] = None) -> T:
+        patience_s = self._patience_s if patience_s is None else patience_s
+        end = time.monotonic() + patience_s
         backoff = Backoff(_FIRST_RETRY_S, _LAST_RETRY_S, random.random)
         try:
             while True:
                 try:
                     return transfer()
                 except TransportFailed as error:
-                    if self.failing_since is None:
-                        self.failing_since = time.monotonic()
-                        log.warning(
-                            "an input or result is not transferred, retrying for %.0f s: %s",
-                            self._patience_s,
-                            error,
-                        )
+                    if self.failure is None:
+                        span = "" if patience_s == math.inf else f" for {patience_s:.0f} s"
+                        text = "an input or result is not transferred, retrying%s: %s"
+                        log.warning(text, span, error)
+                    since = self.failure.since if self.failure else time.monotonic()
+                    self.failure = TransferFailure(str(error), since)
                     pause_s = max(backoff.draw(), error.retry_after_s or 0.0)
                     if time.monotonic() + pause_s > end:
                         raise
-                self._watch.pause(pause_s)
+                try:
+                    self._watch.pause(pause_s)
+                except AttemptOver as over:
+                    text = f"{over.ended.error}; until then: {self.failure.why}"
+                    raise AttemptOver(replace(over.ended, error=text[:MAX_ERROR_CHARS])) from None
         finally:
-            self.failing_since = None
+            self.failure = None
 
 
 def _argument(stored: Any) -> Input:
@@ -271,12 +320,9 @@ def _uploaded(upload: Callable[[], Ended], ended: Ended, what: str) -> Ended:
         with timed(phases, "upload_s"):
             after = upload()
     except TransportError as error:
-        text = f"the {what} cannot be uploaded: {error}"
-        after = (
-            failed("result-upload", text, retry=True)
-            if what == "result"
-            else failed("output-upload", text, retry=True)
-        )
+        after = failed("result-upload", f"the {what} cannot be uploaded: {error}", retry=True)
     except AttemptOver as over:
         after = over.ended
+        if after.outcome == RELEASED:
+            log.warning("the %s is lost, and its task runs again: %s", what, after.error)
     return replace(after, phases=phases, tail=ended.tail)

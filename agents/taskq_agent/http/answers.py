@@ -1,157 +1,65 @@
-"""Answers of gateways: their messages, decoded and checked, and the errors that they stand for.
+"""Answers of gateways: which are known as theirs, and the errors that they stand for.
 
-The messages are the dataclasses of `protocol`; their annotations define what is accepted. Unknown
-members are ignored: the other side may have a later release.
+Proxies, filters and portals on the way answer in the place of a gateway, with any status, so that
+nothing but `ANSWER_HEADER` makes an answer the gateway's (`check_origin`). Its errors have a body
+in one form too. Anything else is a fault of the way, whatever its status says.
 """
 
 from __future__ import annotations
 
-import collections.abc
-import functools
 import json
 import math
+import re
 import socket
 import ssl
-from dataclasses import MISSING, Field, fields, is_dataclass
+from contextlib import suppress
 from http import HTTPStatus
-from http.client import HTTPException
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    List,
-    Optional,
-    Tuple,
-    Type,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-)
-from typing import get_type_hints as type_hints
+from http.client import HTTPException, HTTPResponse
+from typing import Any, Mapping, Optional
 
 from taskq_agent.errors import (
     AnswerUnreadable,
+    LostOnTheWay,
     Refused,
     SessionLost,
     TransportError,
     TransportFailed,
 )
+from taskq_agent.http.connections import chunks_of
 from taskq_agent.http.gateways import GatewayAddress
+from taskq_agent.protocol import ANSWER_HEADER
 from taskq_agent.text import clean
-
-T = TypeVar("T")
-Reader = Callable[[Any, str], Any]
-
-
-def decoded(kind: Type[T], data: bytes) -> T:
-    """Return the message of this kind; ValueError if the bytes hold none.
-
-    Numbers are finite, and text can be encoded. Free values may be nested as deep as Python reads:
-    a task that is too deep for later steps must not keep others from their answer.
-    """
-    try:
-        value = json.loads(data.decode(), parse_constant=_refused)
-        if b"\\ud" in data.lower():  # half a surrogate pair would fail wherever it is written
-            json.dumps(value, ensure_ascii=False).encode()
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    annotation: Any = kind
-    message: T = _reader(annotation)(value, kind.__name__)
-    return message
-
-
-def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
-
-
-@functools.lru_cache(maxsize=None)
-def _reader(kind: Any) -> Reader:
-    """Return the function that reads values of an annotation; its arguments: value and place."""
-    if is_dataclass(kind):
-        return _message(kind)
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Union:  # the only one in use is Optional
-        inner = _reader(arguments[0])
-        return lambda value, where: None if value is None else inner(value, where)
-    if origin is tuple:
-        return _array(_reader(arguments[0]))
-    if origin is collections.abc.Mapping:
-        # A free value is taken as it is.
-        return _object(_reader(arguments[1]) if arguments[1] is not Any else lambda one, _: one)
-    if kind is float:
-        return _number
-    return _plain(kind)
-
-
-def _message(kind: Any) -> Reader:
-    hints = type_hints(kind)
-    members: List[Field[Any]] = list(fields(kind))
-    readers = {member.name: _reader(hints[member.name]) for member in members}
-    needed = {
-        member.name
-        for member in members
-        if member.default is MISSING and member.default_factory is MISSING
-    }
-
-    def read(value: Any, where: str) -> Any:
-        _check(isinstance(value, dict), where, "an object")
-        if missing := needed - value.keys():
-            raise ValueError(f"{where} has no {min(missing)}")
-        return kind(
-            **{
-                name: reader(value[name], f"{where}.{name}")
-                for name, reader in readers.items()
-                if name in value
-            }
-        )
-
-    return read
-
-
-def _array(inner: Reader) -> Reader:
-    def read(value: Any, where: str) -> Any:
-        _check(isinstance(value, list), where, "an array")
-        return tuple(inner(item, where) for item in value)
-
-    return read
-
-
-def _object(inner: Reader) -> Reader:
-    def read(value: Any, where: str) -> Dict[str, Any]:
-        _check(isinstance(value, dict), where, "an object")
-        return {name: inner(item, where) for name, item in value.items()}
-
-    return read
-
-
-def _number(value: Any, where: str) -> float:
-    try:
-        number = float(value) if type(value) in (int, float) else math.nan
-    except OverflowError:  # of an int of very many digits
-        number = math.inf
-    _check(math.isfinite(number), where, "a finite number")
-    return number
-
-
-def _plain(kind: type) -> Reader:
-    def read(value: Any, where: str) -> Any:
-        _check(type(value) is kind, where, f"of type {kind.__name__}")  # a bool is not an int here
-        return value
-
-    return read
-
-
-def _check(fine: bool, where: str, what: str) -> None:
-    if not fine:
-        raise ValueError(f"{where} is not {what}")
-
 
 _PROBE_S = 5.0
 # OpenSSL's reasons for an answer that is not TLS; they differ by version.
 _NO_TLS = frozenset(
     {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG"}
 )
+
+_MAX_TEXT_CHARS = 300
+_MAX_RETRY_AFTER_S = 300.0
+_REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
+_MAX_LINE_CHARS = 120
+_MAX_SERVER_CHARS = 40
+# What is not closed goes on to the end: looking for the end of each would take quadratic time.
+_NO_TEXT = re.compile(
+    r"(?is)<(style|script)\b.*?(?:</\1>|\Z)|<!--.*?(?:-->|\Z)|</?[a-z!][^>]*(?:>|\Z)"
+)
+#: What to do about an answer of something else, by its status; otherwise by its hundreds.
+_ADVICE = {
+    401: "it wants a login",
+    403: "it refuses this request or what it holds, as web firewalls do; let taskq through there",
+    404: "is the path of the address right?",
+    407: "it wants a login: http_proxy=http://USER:PASSWORD@HOST:PORT",
+    413: "raise its limit on bodies, such as client_max_body_size of nginx",
+    429: "raise its limit on how often one may ask",
+    2: f"another program, a portal that wants a login, or something takes away {ANSWER_HEADER}",
+    3: "give the address of a gateway",
+    4: "it refuses this request or what it holds; let taskq through there",
+    5: "it does not reach the gateway, or not in time",
+}
+_BUSY = "busy"
+_UNREADABLE = "unreadable"
 
 
 def no_tls(address: GatewayAddress, error: Exception) -> Optional[str]:
@@ -162,9 +70,13 @@ def no_tls(address: GatewayAddress, error: Exception) -> Optional[str]:
 
 
 def wrong_scheme(address: GatewayAddress, error: Exception) -> Optional[str]:
-    """Return what is wrong if the other scheme would work; may probe the gateway."""
-    failed = isinstance(error, (HTTPException, ConnectionError))
-    if address.scheme == "http" and failed and _speaks_tls(address):
+    """Return what is wrong if the other scheme would work; may probe what is at the address.
+
+    error: what came of a request there. Some servers answer plain HTTP at a TLS port with a page.
+    """
+    may_be_tls = isinstance(error, (HTTPException, ConnectionError, LostOnTheWay))
+    may_be_tls = may_be_tls and not isinstance(error, ConnectionRefusedError)
+    if address.scheme == "http" and may_be_tls and _speaks_tls(address):
         return f"{address}: TLS is spoken there; is it https://{_rest(address)}?"
     return no_tls(address, error)
 
@@ -191,13 +103,6 @@ def _speaks_tls(address: GatewayAddress) -> bool:
     return True
 
 
-_MAX_TEXT_CHARS = 300
-_MAX_RETRY_AFTER_S = 300.0
-_REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
-_BUSY = "busy"
-_UNREADABLE = "unreadable"
-
-
 class GatewayFailed(TransportFailed):
     """This gateway failed, not the queue: another gateway may serve."""
 
@@ -206,41 +111,83 @@ class GatewayUnreadable(GatewayFailed, AnswerUnreadable):
     """The answer of this gateway cannot be read; another gateway's may be readable."""
 
 
+class GatewayUnreached(GatewayFailed, LostOnTheWay):
+    """Nothing came from the gateway: another gateway may be reached."""
+
+
+def is_from_gateway(response: HTTPResponse) -> bool:
+    """Return whether a gateway has sent this answer; whatever is on the way adds no such header."""
+    return response.getheader(ANSWER_HEADER) is not None
+
+
+def check_origin(response: HTTPResponse) -> None:
+    """Raise `GatewayUnreached`, with what answered, unless a gateway has sent this answer."""
+    if is_from_gateway(response):
+        return
+    page = b""
+    with suppress(OSError, HTTPException):  # its status is enough
+        page = next(chunks_of(response), b"")
+    server = _one_line(response.getheader("Server") or "", _MAX_SERVER_CHARS)
+    location = _one_line(response.getheader("Location") or "", _MAX_LINE_CHARS)
+    status, line = response.status, first_line(page)
+    advice = advice_on(status)
+    said = f" (it redirects to {location})" if location else f" (it says {line!r})" if line else ""
+    text = f"{status} from {server or 'something else'}, not from a gateway: {advice}{said}"
+    raise GatewayUnreached(text, retry_after_s(response.getheader("Retry-After")))
+
+
+def advice_on(status: int) -> str:
+    """Return what to do about an answer with this status that something on the way has sent."""
+    return _ADVICE.get(status) or _ADVICE.get(status // 100, "what is there?")
+
+
+def first_line(page: bytes) -> str:
+    """Return the first words of a page, without its markup."""
+    text = _NO_TEXT.sub("\n", page.decode("utf-8", "replace"))
+    lines = (_one_line(line, _MAX_LINE_CHARS) for line in text.splitlines())
+    return next(filter(None, lines), "")
+
+
+def _one_line(text: str, most: int) -> str:
+    return " ".join(clean(text).split())[:most]
+
+
 def error_of(
     status: int, retry_after: Optional[str], body: bytes, *, with_session: bool
 ) -> TransportError:
-    """Return the error that an answer stands for.
+    """Return the error that an answer of a gateway stands for; see `check_origin`.
 
     with_session: a session authorised the request, so a 401 of taskq means that the session is
     lost.
     """
-    code, message = _code_and_message(body)
-    text = f"{status} {code}: {message}".strip(" :")
+    error = error_in(body)
+    if error is None:  # something on the way has replaced the body
+        return GatewayUnreached(f"{status}: {first_line(body)}", retry_after_s(retry_after))
+    code, message = (_one_line(error[name], _MAX_TEXT_CHARS) for name in ("code", "message"))
+    text = f"{status} {code}: {message}"
     of_session = status == HTTPStatus.GONE or (status == HTTPStatus.UNAUTHORIZED and with_session)
-    if code and of_session:
+    if of_session:
         return SessionLost(text)
-    # Without taskq's code the answer comes from something in between, such as a proxy that loads
-    # its routes: a repetition may come through, unless the request is too large for it.
-    if status in _REFUSED and (code or status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
+    if status in _REFUSED:
         return Refused(text)
     if code == _UNREADABLE:
         return GatewayUnreadable(text)
-    # Any other 503 is a fault of this gateway: it drains, cannot reach its database, or a proxy
-    # answers for it. On overload the agent stays: the other gateways would get more load.
+    # Any other 503 is a fault of this gateway: it drains, or cannot reach its database. On overload
+    # the agent stays: the other gateways would get more load.
     if status == HTTPStatus.TOO_MANY_REQUESTS or code == _BUSY:
         return TransportFailed(text, retry_after_s(retry_after))
     return GatewayFailed(text, retry_after_s(retry_after))
 
 
-def _code_and_message(body: bytes) -> Tuple[str, str]:
+def error_in(body: bytes) -> Optional[Mapping[str, Any]]:
+    """Return the error that a body states in the gateway's form; None if it has another."""
     try:
         error = json.loads(body)["error"]
-        found = str(error["code"]), str(error["message"])
+        texts = error["code"], error["message"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        # for example the page of a proxy
-        found = "", body[: 4 * _MAX_TEXT_CHARS].decode("utf-8", "replace")
-    code, message = (" ".join(clean(text).split())[:_MAX_TEXT_CHARS] for text in found)
-    return code, message
+        return None
+    plain = isinstance(error, dict) and error["code"] and all(isinstance(it, str) for it in texts)
+    return error if plain else None
 
 
 def retry_after_s(retry_after: Optional[str]) -> Optional[float]:

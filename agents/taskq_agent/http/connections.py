@@ -17,6 +17,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from taskq_agent.http.bounded_answers import BoundedAnswer
 from taskq_agent.http.gateways import GatewayAddress, is_loopback
 
 CONNECT_S = 15.0  # also for the handshake, when thousands arrive at once
@@ -30,6 +31,9 @@ _ADVICE = {  # by OpenSSL's number of what is wrong with a certificate
     64: _NAMES,
 }
 _KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}  # seconds, and a count
+
+_MOST_IDLE = 2  # one for exchanges, one for heartbeats between them
+_CHUNK_BYTES = 65_536
 
 
 def tls_context(
@@ -102,6 +106,7 @@ class Dialer:
                 http.set_tunnel(address.host, address.port, _credentials(proxy))
         else:
             http = HTTPConnection(host, port, timeout=CONNECT_S, blocksize=_BLOCK_BYTES)
+        http.response_class = BoundedAnswer
         try:
             http.connect()
             sock: socket.socket = http.sock  # http forgets it if the other side will close
@@ -145,10 +150,6 @@ def _keep_alive(sock: socket.socket) -> None:
     for name, value in _KEEPALIVE.items():
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-_MOST_IDLE = 2  # one for exchanges, one for heartbeats between them
-_CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Sequence
+from typing import Callable, Dict, List, Sequence, Set
 from urllib.parse import urlsplit
 
 from taskq_agent.backoff import Backoff
@@ -101,6 +101,7 @@ class GatewayList:
         self._ranks: Dict[GatewayAddress, float] = {}
         self._backoffs: Dict[GatewayAddress, Backoff] = {}
         self._avoided: Dict[GatewayAddress, float] = {}
+        self._have_served: Set[GatewayAddress] = set()
         self._order: List[GatewayAddress] = []
         self._set_order(self._given)
 
@@ -113,7 +114,9 @@ class GatewayList:
         """Return the gateway to use now: the first not avoided, or the one avoided least long."""
         with self._lock:
             now = self._clock()
-            return min(self._order, key=lambda one: max(0.0, self._avoided.get(one, now) - now))
+            return min(
+                self._order, key=lambda gateway: max(0.0, self._avoided.get(gateway, now) - now)
+            )
 
     def avoid(self, address: GatewayAddress) -> None:
         """Prefer other gateways for a while."""
@@ -127,6 +130,12 @@ class GatewayList:
         """Note that a gateway has answered: its backoff starts again from the shortest time."""
         with self._lock:
             self._backoffs.pop(address, None)
+            self._have_served.add(address)
+
+    def has_served(self, address: GatewayAddress) -> bool:
+        """Return whether a gateway has ever answered at this address."""
+        with self._lock:
+            return address in self._have_served
 
     def learn(self, urls: Sequence[str]) -> None:
         """Adopt the addresses that a gateway has sent; an empty list changes nothing.
@@ -136,7 +145,7 @@ class GatewayList:
         """
         if not urls:
             return
-        scheme = "https" if any(one.scheme == "https" for one in self._given) else "http"
+        scheme = "https" if any(gateway.scheme == "https" for gateway in self._given) else "http"
         learned = []
         for url in urls[:_MAX_GATEWAYS]:
             try:
@@ -152,9 +161,12 @@ class GatewayList:
 
     def _set_order(self, preferred: Sequence[GatewayAddress]) -> None:
         known = list(dict.fromkeys([*preferred, *self._given]))
-        for one in known:
-            self._ranks.setdefault(one, self._uniform())
+        for gateway in known:
+            self._ranks.setdefault(gateway, self._uniform())
         for forgotten in self._ranks.keys() - set(known):
             for table in (self._ranks, self._backoffs, self._avoided):
                 table.pop(forgotten, None)
-        self._order = sorted(known, key=lambda one: (one not in preferred, self._ranks[one]))
+            self._have_served.discard(forgotten)
+        self._order = sorted(
+            known, key=lambda gateway: (gateway not in preferred, self._ranks[gateway])
+        )

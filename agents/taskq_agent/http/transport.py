@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, Mapping, Optional, Tuple, TypeVar, final
 
 from taskq_agent.errors import SessionLost, TransportFailed
-from taskq_agent.http.answers import GatewayFailed, GatewayUnreadable, decoded, error_of, no_tls
+from taskq_agent.http.answers import (
+    GatewayFailed,
+    GatewayUnreached,
+    GatewayUnreadable,
+    check_origin,
+    error_of,
+    wrong_scheme,
+)
 from taskq_agent.http.connections import (
     Connections,
     Dialer,
@@ -27,7 +34,7 @@ from taskq_agent.http.connections import (
 )
 from taskq_agent.http.gateways import GatewayAddress, GatewayList
 from taskq_agent.protocol import (
-    MAX_ERROR_CHARS,
+    SILENT_END,
     Answer,
     Heartbeat,
     HeartbeatAnswer,
@@ -38,14 +45,12 @@ from taskq_agent.protocol import (
     Request,
     SessionEnd,
     Welcome,
-    dumps,
 )
 from taskq_agent.task_messages import CheckpointAnswer, CheckpointRequest, FollowingAnswer
-from taskq_agent.text import clean
+from taskq_agent.wire import decoded, dumps
 
 log = logging.getLogger(__name__)
 
-LONGEST_WAIT_S = 50.0
 ANSWER_S = 30.0
 
 _MAX_ANSWER_BYTES = 64 << 20
@@ -55,6 +60,9 @@ _JSON = "application/json"
 _NO_BLOB = Input("", 0)
 
 T = TypeVar("T")
+
+_checkpoint_answer = functools.partial(decoded, CheckpointAnswer)
+_heartbeat_answer = functools.partial(decoded, FollowingAnswer)
 
 
 @final
@@ -116,10 +124,10 @@ class HttpTransport:
         self._follow(address, answer.orders)
         return answer
 
-    def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
+    def close(self, session: int, end: SessionEnd = SILENT_END) -> None:
         """End the session; other agents get its held tasks at once."""
         token = self._token_of(session)
-        body = dumps(SessionEnd(reason[:MAX_ERROR_CHARS], exit_code)).encode()
+        body = dumps(end).encode()
         http_request = HttpRequest("DELETE", "/v1/session", body, self._headers_with(token, _JSON))
         self._ask(http_request, _no_content)
         with self._lock:
@@ -135,6 +143,7 @@ class HttpTransport:
             self._gateway_errors(address),
             self._connections.answered(address, http_request, timeout_s=ANSWER_S) as response,
         ):
+            check_origin(response)
             if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 return  # the offset is at the end of the blob
             _check(response, with_session=True)
@@ -220,14 +229,20 @@ class HttpTransport:
         try:
             yield
         except GatewayFailed as error:
+            text = self._wrong_scheme(address, error) or f"{address}: {error}"
             self._gateways.avoid(address)
-            raise type(error)(f"{address}: {error}", error.retry_after_s) from error
+            raise type(error)(text, error.retry_after_s) from error
         except (OSError, HTTPException, ValueError) as error:
             if canceller is not None and canceller.cancelled:
                 raise TransportFailed("broken off") from error
+            wrong = self._wrong_scheme(address, error)
             self._gateways.avoid(address)
-            text = no_tls(address, error) or f"{address}: {str(error) or type(error).__name__}"
-            raise GatewayFailed(text) from error
+            text = wrong or f"{address}: {str(error) or type(error).__name__}"
+            raise GatewayUnreached(text) from error
+
+    def _wrong_scheme(self, address: GatewayAddress, error: Exception) -> Optional[str]:
+        served = self._gateways.has_served(address)
+        return None if served else wrong_scheme(address, error)
 
     @contextmanager
     def _cancellable(self, request: Request) -> Iterator[Optional[RequestCanceller]]:
@@ -285,13 +300,10 @@ def _without_session() -> Iterator[None]:
 
 
 def _check(response: HTTPResponse, *, with_session: bool) -> None:
+    check_origin(response)
     if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
         return
     body = read_all(response, most_bytes=_MAX_ERROR_BYTES, within_s=ANSWER_S)
-    location = response.getheader("Location")
-    if response.status < HTTPStatus.BAD_REQUEST and location is not None:
-        text = f"{response.status}: it redirects to {location:.200}; give the address of a gateway"
-        raise GatewayFailed(clean(text))
     retry_after = response.getheader("Retry-After")
     raise error_of(response.status, retry_after, body, with_session=with_session)
 
@@ -310,10 +322,6 @@ def _answer(body: bytes) -> Answer:
         raise  # the answer comes from something in between
     except ValueError as error:
         raise GatewayUnreadable(f"its answer cannot be read: {error}") from error
-
-
-_checkpoint_answer = functools.partial(decoded, CheckpointAnswer)
-_heartbeat_answer = functools.partial(decoded, FollowingAnswer)
 
 
 def _no_content(_: bytes) -> None:

@@ -7,7 +7,6 @@ import functools
 import os
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +14,21 @@ import click
 
 from taskq.dispatch.direct import DirectTransport
 from taskq.files.blobs import open_blobs
-from taskq.front.address import FrontAddress
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.requirements import check_offers
 from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
 from taskq_agent import arguments
+from taskq_agent.batch_end import within_batch_job
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import AgentSummary, agent_of_processes
-from taskq_agent.resources import within_batch_job
 from taskq_agent.run_options import OPTIONS, Option, settings
 from taskq_agent.self_test import Node, Unfit, check_node, unfit
 from taskq_agent.settings import AgentSettings
 from taskq_cli.commands.agents import agents
 from taskq_cli.display.output import as_record, facts, write_record
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.serving import front_option, lease_option, log_to_stderr, verbosity_options
+from taskq_cli.options.serving import lease_option, log_to_stderr, verbosity_options
 from taskq_cli.options.shared import blobs_option, campaign_option, shared_options, together
 
 
@@ -92,7 +90,6 @@ def _click_type(check: Callable[[str], Any]) -> Any:
 @agents.command()
 @agent_options
 @blobs_option
-@front_option
 @verbosity_options
 @shared_options
 @click.pass_context
@@ -105,7 +102,6 @@ def run(
     lease_s: float,
     self_test: list[str] | None,
     blobs: str | None,
-    front: FrontAddress | None,
     verbose: bool,
     quiet: bool,
 ) -> None:
@@ -118,10 +114,6 @@ def run(
 
     If a campaign cannot run here, because its program or module is missing or its preparation
     fails, the agent leaves it to others for a while; `taskq failures` shows the reason.
-
-    With --redis, the agent also claims from the front (Redis lists of tasks leased ahead), even
-    while the database restarts. It does not fill the lists: `taskq keeper --redis` or a gateway
-    must.
 
     Exit codes:
       0   normal end: nothing left, a limit reached, or a signal
@@ -139,17 +131,7 @@ def run(
     with invocation.client(waits=True) as client:
         client.campaign(agent.campaign)  # report a wrong path before anything starts
         store = open_blobs(client.database, blobs)
-        ahead = None
-        if front is not None:
-            from taskq.front.blocking import BlockingPool  # noqa: PLC0415  # the extra may be missing
-
-            ahead = partial(BlockingPool, address=front)
-        transport = DirectTransport(
-            client.database,
-            lease_s=lease_s,
-            blobs=store,
-            front=ahead,
-        )
+        transport = DirectTransport(client.database, lease_s=lease_s, blobs=store)
         try:
             if self_test:
                 check_node(Node(runner.scratch_root, None, None, self_test))

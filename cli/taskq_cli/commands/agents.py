@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import click
 
-from taskq.diagnosis.lost import WARNINGS
 from taskq.diagnosis.reasons import some
+from taskq.diagnosis.tables.agents import AGENTS, LEFT_AGENTS, about_brake, marks
 from taskq.model.errors import UsageError
 from taskq.model.seed import is_within
-from taskq.model.views import AgentView, Brake
-from taskq.model.words import counted, duration, instant
-from taskq_cli.display.fleet import MAX_LEFT_AGENTS, is_late, summarize_left_agents
-from taskq_cli.display.output import (
-    TABLE_ROWS,
-    Column,
-    Record,
-    as_record,
-    paragraph,
-    write_record,
-    write_records,
-)
+from taskq.model.views import AgentView
+from taskq.model.words import counted
+from taskq_cli.display.fleet import MAX_LEFT_AGENTS, summarize_left_agents
+from taskq_cli.display.output import TABLE_ROWS, paragraph, write_record, write_records
 from taskq_cli.display.text import most_common
 from taskq_cli.early_exits import confirm
 from taskq_cli.invocation import Invocation
@@ -45,6 +37,9 @@ SHOWN: Final = 5
 #: The fields of an agent by the options that choose agents.
 _FIELDS: Final = {"site": "site", "name": "agent", "host": "host"}
 
+MAX_AGENTS = 1_000_000
+MAX_REASONS = 10
+
 
 def explain_none_drained(
     agents: Sequence[AgentView], path: str, wanted: Mapping[str, Sequence[str]]
@@ -54,29 +49,25 @@ def explain_none_drained(
     agents: open sessions that serve the path, or a campaign below or above it. wanted: the values
     that were asked for, by `site`, `name` and `host`; an empty sequence means any value.
     """
-    here = [one for one in agents if is_within(one.path, path)]
+    here = [agent for agent in agents if is_within(agent.path, path)]
     if not here:
         if not agents:
             return f"No agent that serves {path} is at work; see `taskq agent list`."
         above = counted(len(agents), "agent")
         return f"No agent serves only {path} or campaigns below it; {above} of campaigns above may."
     for what, names in wanted.items():
-        there = Counter(getattr(one, _FIELDS[what]) for one in here)
+        there = Counter(getattr(agent, _FIELDS[what]) for agent in here)
         if names and not set(names) & set(there):
             none = f"No agent of {path} has this {what}"
             return f"{none}; its agents have: {most_common(there, SHOWN)}."
     matching = here
     for what, names in wanted.items():
         if names:
-            matching = [one for one in matching if getattr(one, _FIELDS[what]) in names]
+            matching = [agent for agent in matching if getattr(agent, _FIELDS[what]) in names]
     if not matching:
         return f"No agent of {path} matches all options; see `taskq agent list {path}`."
     have = "has" if len(matching) == 1 else "have"
     return f"{counted(len(matching), 'agent')} already {have} the order."
-
-
-MAX_AGENTS = 1_000_000
-MAX_REASONS = 10
 
 
 @click.group("agent", cls=ListGroup)
@@ -116,90 +107,24 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
         found = [] if left else client.agents(path, limit=most + 1)
         brake = client.brake()
     if left:
-        write_records(invocation.output, map(as_record, departed), _LEFT_COLUMNS, limit=limit)
+        write_records(invocation.output, departed, LEFT_AGENTS, limit=limit)
         return
     if brake is not None and invocation.output == "table":
-        click.echo(held(brake))
-    columns = [
-        Column("agent"),
-        Column("host"),
-        Column("site"),
-        Column("pid", yields=2),
-        Column("slots"),
-        Column("working", lambda one: min(one["working"], one["slots"])),
-        Column("ahead", lambda one: max(one["working"] - one["slots"], 0) or None),
-        Column("draining", _draining),
-        Column("silent", _silent),
-        Column("trouble", _trouble),
-        Column("campaign", lambda one: one["path"]),
-        Column("since", lambda one: one["opened_at"], yields=1),
-        Column("token", gives_way=True, yields=1),
-        Column("offers", lambda one: " ".join(one["offers"]), gives_way=True, yields=1),
-        Column("release", gives_way=True, yields=1),
-    ]
-    write_records(invocation.output, map(as_record, found), columns, limit=limit)
+        click.echo(about_brake(brake))
+    write_records(invocation.output, found, AGENTS, limit=limit)
     if invocation.output == "table":
-        _write_troubles([as_record(one) for one in found[:most]])
+        _write_reasons(found[:most])
     if departed and invocation.output == "table":
         click.echo(summarize_left_agents(departed))
 
 
-_LEFT_COLUMNS = [
-    Column("agent"),
-    Column("host"),
-    Column("site"),
-    Column("pid"),
-    Column("left", lambda one: one["ended_at"]),
-    Column("exit code", lambda one: one["exit_code"]),
-    Column("reason", gives_way=True),
-    Column("campaign", lambda one: one["path"]),
-    Column("release", gives_way=True),
-]
-
-
-def _silent(agent: Record) -> str:
-    late = ", late" if is_late(agent["silent_s"], agent["lease_s"]) else ""
-    return f"{duration(agent['silent_s'])}{late}"
-
-
-def _draining(agent: Record) -> str:
-    if agent["banned"]:
-        return "banned"
-    return "yes" if agent["draining"] else ""
-
-
-def _trouble(agent: Record) -> str:
-    """Return what is wrong, in a word; the reason is below the table."""
-    trouble, words = agent["trouble"], list(agent["warnings"])
-    if trouble is not None:
-        left_s = trouble["try_in_s"] - agent["silent_s"]
-        state = f"next try in {duration(left_s)}" if left_s > 0 else "trying"
-        words.insert(0, f"slowed, {state}")
-    elif agent["suspect"]:
-        words.insert(0, "slowed")
-    return ", ".join(words)
-
-
-def _why(agent: Record) -> Iterator[str]:
-    """Yield why an agent is slowed, what it warns of, and why it drains, each as a sentence."""
-    trouble, suspect = agent["trouble"], agent["suspect"]
-    if suspect:
-        yield f"slowed: {suspect}"
-    elif trouble is not None:
-        last = trouble["error_class"] or "without a class"
-        yield f"slowed: {counted(trouble['failures'], 'failure')} in a row, last {last}"
-    for text, remedy in (WARNINGS[word] for word in agent["warnings"] if word in WARNINGS):
-        yield f"warns: {text}; {remedy}"
-    if agent["banned"]:
-        yield f"draining: {agent['banned']}"
-
-
-def _write_troubles(agents: Sequence[Record]) -> None:
-    """Write below the table why agents are slowed or drain, each reason once."""
+def _write_reasons(agents: Sequence[AgentView]) -> None:
+    """Write below the table the reasons for the states of agents, each reason once."""
     whom: dict[str, list[str]] = {}
     for agent in agents:
-        for why in _why(agent):
-            whom.setdefault(why, []).append(agent["agent"])
+        for mark in marks(agent):
+            if mark.why:
+                whom.setdefault(str(mark), []).append(agent.agent)
     for why, names in [*whom.items()][:MAX_REASONS]:
         sys.stdout.write(f"\n{paragraph(f'{some(names)} {why}.')}")
     if (more := len(whom) - MAX_REASONS) > 0:
@@ -254,13 +179,3 @@ def drain(
     write_record(invocation.output, {"agents": drained, "dry_run": dry_run}, text)
     if not drained:
         click.echo(explain_none_drained(found, path, wanted), err=True)
-
-
-def held(brake: Brake) -> str:
-    """Return a sentence: how many silent agents' tasks are held, and for how long."""
-    until = f"until {instant(brake.until)}" if brake.until else "until one sends a heartbeat"
-    return (
-        f"{brake.silent:,} of {counted(brake.open, 'agent')} silent since {instant(brake.since)}, "
-        f"which looks like an outage: their tasks are held {until}; "
-        "`taskq recover` hands them out now."
-    )

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from taskq import Campaign, CampaignSpec, Client
+from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.ingest.campaign_file import CampaignFile, read_campaign_file
 from taskq.model.errors import Conflict, UsageError
 from taskq.model.requirements import resources_text
@@ -36,12 +36,16 @@ from taskq_cli.seeder import warn_unrunnable
 #: Titles of settings that share a line, and one title that is clearer than the name.
 _TITLES: Final = {
     **dict.fromkeys(("max_attempts", "max_losses", "backoff_s", "backoff_max_s"), "retry"),
-    **dict.fromkeys(("max_lost_nodes", "max_out_of_time"), "retry"),
+    **dict.fromkeys(("max_lost_hosts", "max_out_of_time"), "retry"),
     **dict.fromkeys(("checkpoint_bytes", "checkpoint_every_s"), "checkpoints"),
     **dict.fromkeys(("output_bytes", "output_total_bytes"), "output files"),
     **dict.fromkeys(("cores", "memory", "gpus"), "resources"),
     "never_retry": "never retried",
 }
+#: Members of a handler that its line begins with, and digests, which say nothing to people.
+_WHAT_RUNS: Final = frozenset(
+    "kind target prepare argv name archive python seal fingerprint parts".split()  # noqa: SIM905
+)
 
 
 @click.group()
@@ -238,7 +242,7 @@ def _settings(spec: CampaignSpec) -> dict[str, str]:
     retry, kept, out = spec.retry, spec.checkpoint_bytes, spec.output_bytes
     shared = {
         "retry": f"{counted(retry.max_attempts, 'attempt')}, {counted(retry.max_losses, 'loss')}, "
-        f"agents lost on {counted(retry.max_lost_nodes, 'node')}, "
+        f"losses on {counted(retry.max_lost_hosts, 'host')}, "
         f"out of time {counted(retry.max_out_of_time, 'time')}; "
         f"backoff {duration(retry.backoff_s)} to {duration(retry.backoff_max_s)}",
         "checkpoints": "none"
@@ -251,22 +255,32 @@ def _settings(spec: CampaignSpec) -> dict[str, str]:
     }
     lines: dict[str, str] = {}
     for part in (retry, spec):
-        for name, one in settings(type(part)).items():
+        for name, declared in settings(type(part)).items():
             title = _TITLES.get(name) or name.removesuffix("_s").replace("_", " ")
-            lines[title] = shared[title] if title in shared else one.shown(getattr(part, name))
+            lines[title] = shared[title] if title in shared else declared.shown(getattr(part, name))
     return lines
 
 
+def _executed(handler: Handler | None) -> str:
+    """Return what a handler runs, and how, as one line."""
+    if handler is None:
+        return "(none)"
+    what = handler.target or (
+        f"{handler.name}, by value, of Python {handler.python}"
+        if handler.archive
+        else json.dumps(handler.argv)
+    )
+    parts = [f"{handler.kind}: {what}"]
+    parts += [f"prepared by {handler.prepare}"] if handler.prepare else []
+    parts += [
+        f"{name.removesuffix('_s').replace('_', ' ')} {member.shown(value)}"
+        for name, member in settings(Handler).items()
+        if name not in _WHAT_RUNS and (value := getattr(handler, name)) is not None
+    ]
+    return ", ".join(parts)
+
+
 def _as_text(spec: CampaignSpec, status: Status, owner: str | None, closed_by: list[str]) -> str:
-    handler, executed = spec.handler, "(none)"
-    if handler is not None:
-        what = handler.target or (
-            f"{handler.name}, by value, of Python {handler.python}"
-            if handler.archive
-            else json.dumps(handler.argv)
-        )
-        executed = f"{handler.kind}: {what}"
-        executed += f", prepared by {handler.prepare}" if handler.prepare else ""
     return facts(
         {
             "path": spec.path,
@@ -275,7 +289,7 @@ def _as_text(spec: CampaignSpec, status: Status, owner: str | None, closed_by: l
             "closed by": closed_by,
             "paused itself": status.paused_why,
             "description": spec.description,
-            "handler": executed,
+            "handler": _executed(spec.handler),
             **_settings(spec),
             "params": dict(spec.params) or "",
         }

@@ -16,10 +16,11 @@ from taskq.db import migrations, roles
 from taskq.db.audit import Violation
 from taskq.db.catalogue import ROLES
 from taskq.db.migrations import Schema
+from taskq.db.storage_rights import open_places
+from taskq.model.columns import Column
 from taskq.model.words import counted
 from taskq_cli.display.output import (
     TABLE_ROWS,
-    Column,
     Record,
     as_record,
     facts,
@@ -40,6 +41,19 @@ from taskq_cli.options.shared import (
 
 CLEAN_CHUNK: Final = 20
 _CLEAN_SESSIONS: Final = 100_000
+
+_role_and_login: Final = together(
+    click.argument("role", type=click.Choice(list(ROLES))), click.argument("login")
+)
+
+_REDRAW_S: Final = 0.1
+_COLUMNS: Final[list[Column[Record]]] = [
+    Column("campaign"),
+    Column("task", lambda violation: violation["task_id"]),
+    Column("key", lambda violation: violation["rows"].get("key")),
+    Column("check"),
+    Column("what", lambda violation: violation["text"], gives_way=True),
+]
 
 
 @click.group()
@@ -76,7 +90,7 @@ def migrate(invocation: Invocation) -> None:
 @db.command()
 @shared_options
 def status(invocation: Invocation) -> None:
-    """Show the version of the schema in the database.
+    """Show the schema's version, and where logins store without limit.
 
     The exit code is 78 if this release needs another version.
 
@@ -85,8 +99,13 @@ def status(invocation: Invocation) -> None:
     """
     with invocation.database() as database:
         schema = migrations.inspect(database)
-        record = as_record(schema) | {"current": schema.current}
-        write_record(invocation.output, record, _as_text(database.server, schema))
+        places = open_places(database)
+        record = as_record(schema) | {"current": schema.current, "open_to_all": places}
+        text = _as_text(database.server, schema)
+        if places:
+            text += "\nEvery login can store without limit in the following; what closes it:"
+            text += "".join(f"\n  {place}: {remedy}" for place, remedy in places.items())
+        write_record(invocation.output, record, text)
         migrations.require(database)
 
 
@@ -122,11 +141,6 @@ def clean(invocation: Invocation, *, age_s: float, dry_run: bool) -> None:
     text = " and ".join(counted(removed[f"{kind}s"], kind) for kind in ("blob", "session"))
     end = "would be removed; nothing was changed" if dry_run else "removed"
     write_record(invocation.output, removed | {"dry_run": dry_run}, f"{text} {end}.")
-
-
-_role_and_login: Final = together(
-    click.argument("role", type=click.Choice(list(ROLES))), click.argument("login")
-)
 
 
 @db.command()
@@ -203,16 +217,6 @@ def _as_text(server: str, schema: Schema) -> str:
             "functions": "current" if schema.functions_current else "of another release",
         }
     )
-
-
-_REDRAW_S: Final = 0.1
-_COLUMNS: Final = [
-    Column("campaign"),
-    Column("task", lambda one: one["task_id"]),
-    Column("key", lambda one: one["rows"].get("key")),
-    Column("check"),
-    Column("what", lambda one: one["text"], gives_way=True),
-]
 
 
 @click.command()

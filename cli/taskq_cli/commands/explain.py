@@ -9,30 +9,25 @@ from typing import Final
 import click
 
 from taskq import Client
-from taskq.diagnosis.blame import FAULTS, FailureVerdict
+from taskq.diagnosis.bans import PlaceKind
+from taskq.diagnosis.blame import FailureVerdict
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Explanation
+from taskq.diagnosis.tables.places import about_sample, columns
+from taskq.diagnosis.tables.tasks import CAUSES, CLASSES, FAILURES
+from taskq.model.columns import Column, without
 from taskq.model.errors import UsageError
-from taskq.model.words import command, percent
+from taskq.model.views import FailureCause
+from taskq.model.words import command
 from taskq_cli.commands.logs import hinting_at_keys
-from taskq_cli.display.fleet import (
-    MAX_LEFT_AGENTS,
-    elsewhere,
-    place_record,
-    sample_line,
-    summarize_left_agents,
-)
-from taskq_cli.display.output import (
-    Column,
-    Record,
-    as_record,
-    paragraph,
-    write_record,
-    write_records,
-)
+from taskq_cli.display.fleet import MAX_LEFT_AGENTS, place_record, summarize_left_agents
+from taskq_cli.display.output import Record, as_record, paragraph, write_record, write_records
 from taskq_cli.display.text import one_line
 from taskq_cli.invocation import Invocation, campaign_column, campaigns_with
 from taskq_cli.options.shared import below_option, limit_option, path_argument, reading_options
+
+VERDICTS: Final = 3
+MOST_CAUSES: Final = 20
 
 
 @click.command()
@@ -72,16 +67,14 @@ def _text(explanation: Explanation) -> str:
         parts.append(paragraph(reason.text, reason.commands, f"{number}. "))
     if explanation.key is None:
         views = (["failures"], ["host", "list"], ["site", "list"])
-        there = {one for reason in explanation.reasons for one in reason.commands}
+        there = {proposal for reason in explanation.reasons for proposal in reason.commands}
         shown = [command(*view, names=[explanation.path]) for view in views]
-        more = "".join(f"$ {one_line(one)}\n" for one in shown if one not in there)
+        more = "".join(f"$ {one_line(proposal)}\n" for proposal in shown if proposal not in there)
         if more:
             parts.append(f"Tasks, hosts and sites that fail or take longer than others:\n{more}")
     return "\n".join(parts)
 
 
-VERDICTS: Final = 3
-CAUSES: Final = 20
 """Most groups that are shown for a campaign, unless `--limit` says otherwise."""
 
 
@@ -133,128 +126,94 @@ def failures(
         _judged(invocation, path, judge, limit)
         return
     with invocation.reader() as client:
-        records: Iterable[Record]
-        examples: dict[tuple[str, str], Record] = {}
+        examples: dict[tuple[str, str], FailureCause] = {}
+        where = campaign_column(client, path, below=below)
         if each:
-            records = map(as_record, client.campaign(path).failures(below=below))
+            found = client.campaign(path).failures(below=below)
+            write_records(invocation.output, found, [*where, *FAILURES], limit=limit)
         else:
-            records = _noting(_causes(client, path, limit, below=below), examples)
-        columns = campaign_column(client, path, below=below)
-        columns += _TASK_COLUMNS if each else _CAUSE_COLUMNS
-        write_records(invocation.output, records, columns, limit=limit)
+            causes = _noting(_causes(client, path, limit, below=below), examples)
+            write_records(invocation.output, causes, [*where, *CAUSES], limit=limit)
         verdicts = [] if each or invocation.output != "table" else client.fleet.failures(path)
-    verdicts = [one for one in verdicts if below or one.campaign == path]
-    verdicts.sort(key=lambda one: one.side == "unclear")
+    verdicts = [verdict for verdict in verdicts if below or verdict.campaign == path]
+    verdicts.sort(key=lambda verdict: verdict.side == "unclear")
     _write_verdicts(verdicts[:VERDICTS], path, examples)
 
 
-def _noting(records: Iterable[Record], examples: dict[tuple[str, str], Record]) -> Iterator[Record]:
+def _noting(
+    causes: Iterable[FailureCause], examples: dict[tuple[str, str], FailureCause]
+) -> Iterator[FailureCause]:
     """Pass groups on, and note the most frequent one of each class."""
-    for one in records:
-        examples.setdefault((one["campaign"], one["error_class"]), one)
-        yield one
+    for cause in causes:
+        examples.setdefault((cause.campaign, cause.error_class), cause)
+        yield cause
 
 
 def _write_verdicts(
-    verdicts: Iterable[FailureVerdict], path: str, examples: Mapping[tuple[str, str], Record]
+    verdicts: Iterable[FailureVerdict], path: str, examples: Mapping[tuple[str, str], FailureCause]
 ) -> None:
     """Write for each class of failures whose fault it is, the evidence, an example, commands."""
-    for number, one in enumerate(verdicts):
+    for number, verdict in enumerate(verdicts):
         if not number:
-            intro = paragraph(f"Whose fault it is, as shown by {one.sample}:")
+            intro = paragraph(f"Whose fault it is, as shown by {verdict.sample}:")
             sys.stdout.write(f"\n{intro}")
-        where = "" if one.campaign == path else f" in {one.campaign}"
-        texts = [f"{one.error_class or '(none)'}{where}: {one.fault}: {one.why}."]
-        texts += [f"{ban}: {ban.why}." for ban in one.bans[:VERDICTS]]
-        commands = [one.proposal] if one.proposal else []
-        if example := examples.get((one.campaign, one.error_class)):
-            key = example["example_key"]
-            error = " | ".join(filter(None, (example["example_error"], example["example_line"])))
+        where = "" if verdict.campaign == path else f" in {verdict.campaign}"
+        texts = [f"{verdict.error_class or '(none)'}{where}: {verdict.fault}: {verdict.why}."]
+        texts += [f"{ban}: {ban.why}." for ban in verdict.bans[:VERDICTS]]
+        commands = [verdict.proposal] if verdict.proposal else []
+        if example := examples.get((verdict.campaign, verdict.error_class)):
+            key = example.example_key
+            error = " | ".join(filter(None, (example.example_error, example.example_line)))
             texts += [f"Such as {key}: {error}"] if error else []
-            commands.append(command("logs", names=[one.campaign, key]))
+            commands.append(command("logs", names=[verdict.campaign, key]))
         *first, last = texts
         sys.stdout.write("\n" + "".join(map(paragraph, first)) + paragraph(last, commands))
-        if one.remedy:
-            sys.stdout.write(f"When that is repaired:\n  $ {one_line(one.remedy)}\n")
+        if verdict.remedy:
+            sys.stdout.write(f"When that is repaired:\n  $ {one_line(verdict.remedy)}\n")
 
 
 def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> None:
     """Write by class whose fault failures are, or the hosts or sites where attempts failed."""
     verdicts: list[FailureVerdict] = []
     places: list[Place] = []
+    output = invocation.output
     with invocation.reader() as client:
         client.campaign(path)
-        fleet = client.fleet
+        where, fleet = campaign_column(client, path, below=by == "class"), client.fleet
         if by == "class":
-            verdicts = fleet.failures(path, limit=limit or CAUSES)
-            columns = [*campaign_column(client, path), *_CLASS_COLUMNS]
-            records = [
-                as_record(one) | {"proposal": one.proposal, "remedy": one.remedy}
-                for one in verdicts
-            ]
+            verdicts = fleet.failures(path, limit=limit or MOST_CAUSES)
         else:
             places = fleet.hosts(path) if by == "host" else fleet.sites(path)
-            records = [place_record(one) for one in places if one.bad]
-            columns = [Column(by, lambda one: one["name"]), *_PLACE_COLUMNS]
         departed = client.left_agents(path, limit=MAX_LEFT_AGENTS)
-    write_records(invocation.output, records, columns, limit=limit)
+    if by == "class":
+        write_records(
+            output,
+            verdicts,
+            [*where, *without(CLASSES, "why")],
+            limit=limit,
+            record=_verdict_record,
+        )
+    else:
+        kind: PlaceKind = "host" if by == "host" else "site"
+        shown = without(columns(kind), "agents", "slots", "run", "times", "use")
+        shown.append(Column("verdict", gives_way=True))
+        bad = [place for place in places if place.bad]
+        write_records(output, bad, shown, limit=limit, record=place_record)
     if invocation.output == "table":
         _write_verdicts(verdicts, path, {})
         if places:
-            sys.stdout.write(f"\n{paragraph(sample_line(places[0].sample))}")
+            sys.stdout.write(f"\n{paragraph(about_sample(places[0].sample))}")
         if departed:
             click.echo(f"\nAgents: {summarize_left_agents(departed)}.")
 
 
-def _hosts(one: Record) -> str:
-    more = one["hosts"] - len(one["some_hosts"])
-    named = (f"{host} {attempts:,}" for host, attempts in one["some_hosts"].items())
-    return ", ".join(named) + (f" and {more:,} more" if more else "")
+def _verdict_record(verdict: FailureVerdict) -> Record:
+    return as_record(verdict) | {"proposal": verdict.proposal, "remedy": verdict.remedy}
 
 
-_CAUSE_COLUMNS = [
-    Column("class", lambda one: one["error_class"] or "(none)"),
-    Column("attempts"),
-    Column("tasks", yields=4),
-    Column("example", lambda one: one["example_key"], yields=3),
-    Column("error", lambda one: one["example_error"], gives_way=True),
-    Column("last line of output", lambda one: one["example_line"], gives_way=True),
-    Column("hosts", _hosts, gives_way=True, yields=1),
-    Column("last", lambda one: one["last_at"], yields=2),
-]
-
-_CLASS_COLUMNS = [
-    Column("class", lambda one: one["error_class"] or "(none)"),
-    Column("attempts"),
-    Column("of all", lambda one: percent(one["share"].share), yields=1),
-    Column("tasks", yields=1),
-    Column("hosts", yields=1),
-    Column("sites", yields=1),
-    Column("fault", lambda one: FAULTS[one["side"]]),
-]
-
-_PLACE_COLUMNS = [
-    Column("attempts"),
-    Column("failed", lambda one: one["bad"]),
-    Column("share", lambda one: percent(one["bad"] / one["attempts"])),
-    Column("elsewhere", elsewhere),
-    Column("banned", gives_way=True),
-    Column("verdict", gives_way=True),
-]
-
-_TASK_COLUMNS = [
-    Column("key"),
-    Column("class", lambda one: one["error_class"]),
-    Column("error", gives_way=True),
-    Column("attempt"),
-    Column("host"),
-    Column("ended", lambda one: one["ended_at"]),
-]
-
-
-def _causes(client: Client, path: str, limit: int | None, *, below: bool) -> Iterator[Record]:
-    most = CAUSES if limit is None else limit
-    refused = {one.path for one in client.refusals(path)}
+def _causes(client: Client, path: str, limit: int | None, *, below: bool) -> Iterator[FailureCause]:
+    most = MOST_CAUSES if limit is None else limit
+    refused = {refusal.path for refusal in client.refusals(path)}
     for campaign in campaigns_with(
         client,
         path,
@@ -262,7 +221,7 @@ def _causes(client: Client, path: str, limit: int | None, *, below: bool) -> Ite
         below=below,
     ):
         found = campaign.failure_causes(most, below=False)
-        yield from map(as_record, found)
+        yield from found
         if limit is None and found and (more := found[0].causes - len(found)) > 0:
             text = f"{more:,} more in {campaign.path} with fewer attempts; --limit N shows more."
             click.echo(text, err=True)

@@ -19,6 +19,7 @@ from taskq.results.partitions import write_partitioned
 from taskq.results.poses import Poses
 from taskq.results.records import FORMATS, format_of, suffix_format, write
 from taskq.results.tabular import Columns
+from taskq_agent.paths import exists, is_file
 from taskq_cli.commands.results import (
     LossWarning,
     Wanted,
@@ -53,6 +54,25 @@ cursor_options: Final = together(
     ),
 )
 
+pose_options: Final = together(
+    click.option(
+        "--pose",
+        metavar="PATTERN",
+        help="Which of a task's output files has its molecule, such as 'best*.sdf'. [sdf; default: "
+        "the only one of its suffix, .sdf or .mol, or else .pdbqt]",
+    ),
+    click.option(
+        "--pose-field",
+        metavar="FIELD",
+        help="Take the molecule from here instead, such as result.molblock. [sdf]",
+    ),
+    click.option(
+        "--on-missing",
+        type=click.Choice(["skip", "fail"]),
+        help="What becomes of a result without a molecule. [sdf; default: skip]",
+    ),
+)
+
 
 def check(
     file: str | None, to: str, how: str, columns: Columns | None, *, follow: bool, ranked: bool
@@ -74,7 +94,7 @@ def check(
         raise UsageError("--follow writes to standard output: leave out --to")
     if follow and how != "jsonl" and (how != "csv" or columns is None):
         raise UsageError("--follow writes jsonl, or csv with --columns")
-    if to != "-" and Path(to).exists() and not Path(to).is_file():
+    if to != "-" and exists(Path(to)) and not is_file(Path(to)):
         raise UsageError(f"--cursor needs an ordinary file or standard output, not {to!r}")
 
 
@@ -113,26 +133,6 @@ def renewal(cursor: Cursor, file: str | None) -> Callable[[], None]:
         saved, rested_at = len(cursor), now + max(SAVE_S, REST * (now - began))
 
     return renew
-
-
-pose_options: Final = together(
-    click.option(
-        "--pose",
-        metavar="PATTERN",
-        help="Which of a task's output files has its molecule, such as 'best*.sdf'. [sdf; default: "
-        "the only one of its suffix, .sdf or .mol, or else .pdbqt]",
-    ),
-    click.option(
-        "--pose-field",
-        metavar="FIELD",
-        help="Take the molecule from here instead, such as result.molblock. [sdf]",
-    ),
-    click.option(
-        "--on-missing",
-        type=click.Choice(["skip", "fail"]),
-        help="What becomes of a result without a molecule. [sdf; default: skip]",
-    ),
-)
 
 
 def _poses(options: dict[str, Any], how: str) -> Callable[..., Poses]:
@@ -180,6 +180,11 @@ def _poses(options: dict[str, Any], how: str) -> Callable[..., Poses]:
     help="Write a folder of Parquet files instead: of N rows each, or one for each value of a "
     "column, in folders named COLUMN=VALUE.",
 )
+@click.option(
+    "--spreadsheet",
+    is_flag=True,
+    help="Write an apostrophe before text that a spreadsheet would take for a formula. [csv]",
+)
 @cursor_options
 @result_options
 @pose_options
@@ -193,6 +198,7 @@ def export(
     how: str | None,
     columns: str | None,
     partition: str | None,
+    spreadsheet: bool,
     file: str | None,
     follow: bool,
     **options: Any,
@@ -206,12 +212,15 @@ def export(
     Example:
       taskq export /demo --to results.csv
       taskq export /demo -o csv --columns id=key,payload.smiles,score=result.score
+      taskq export /demo --to for-excel.csv --spreadsheet
       taskq export /demo --to results/ --split result.target
       taskq export /demo --best 100 --by result.score --lowest --to hits.sdf
       taskq export /demo --cursor demo.cursor --follow | ./learn.py
       taskq export /demo | jq .result
     """
     how = _chosen_format(invocation.output, to, how, partition)
+    if spreadsheet and how != "csv":
+        raise UsageError("--spreadsheet marks CSV, such as --to hits.csv")
     make_poses = _poses(options, how)
     wanted = Wanted(**options)
     chosen = None if columns is None else Columns.parse(columns)
@@ -233,7 +242,8 @@ def export(
             written = write_partitioned(records, to, partition)
         else:
             destination = _stdout() if to == "-" else Path(to)
-            written = write(records, destination, how, columns=names if follow else None)
+            listed = names if follow else None
+            written = write(records, destination, how, columns=listed, spreadsheet=spreadsheet)
     if file is not None:
         cursor.write(file)
     if poses is not None and poses.left_out:

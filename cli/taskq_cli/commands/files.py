@@ -10,10 +10,11 @@ import click
 from taskq import Campaign, Client
 from taskq.files.blobs import open_blobs
 from taskq.files.fetching import Fetched
+from taskq.model.columns import Column
 from taskq.model.errors import NotFound, ResultLost, UsageError
 from taskq.model.words import counted
 from taskq.results.selection import select
-from taskq_cli.display.output import Column, as_record, write_record, write_records
+from taskq_cli.display.output import as_record, write_record, write_records
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.best import best_of, check_ranking, group_option, ranked_by, ranking_options
 from taskq_cli.options.shared import (

@@ -120,7 +120,8 @@ def gateway(
     with needs("the gateway needs", "gateway"):
         from taskq.files.blobs import open_blobs  # noqa: PLC0415  # the extra may be missing
         from taskq.gateway import server  # noqa: PLC0415
-        from taskq.gateway.listening import Listening, ServerCertificate  # noqa: PLC0415
+        from taskq.gateway.http.certificates import ServerCertificate  # noqa: PLC0415
+        from taskq.gateway.http.listening import Listening  # noqa: PLC0415
         from taskq.gateway.settings import Settings  # noqa: PLC0415
     if pages and importlib.util.find_spec("jinja2") is None:
         raise ExtraMissing("the pages need jinja2", "web")
@@ -183,7 +184,8 @@ def web(
       taskq web --listen 0.0.0.0:8078 --require-token --tls-cert chain.pem --tls-key key.pem
     """
     with needs("the pages need", "web"):
-        from taskq.gateway.listening import Listening, ServerCertificate  # noqa: PLC0415
+        from taskq.gateway.http.certificates import ServerCertificate  # noqa: PLC0415
+        from taskq.gateway.http.listening import Listening  # noqa: PLC0415
         from taskq.gateway.web.server import serve  # noqa: PLC0415  # the extra may be missing
     host = listen[0]
     if not require_token and not is_loopback(host):

@@ -11,12 +11,14 @@ import click
 
 from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
+from taskq.model.columns import Column
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.words import counted, duration, instant
-from taskq.upkeep.channels import PASSWORD_VARIABLE, Channels, SmtpServer, check_mail_address
+from taskq.upkeep.channels import PASSWORD_VARIABLE, Channels, SmtpServer
 from taskq.upkeep.keeper import Keeper
 from taskq.upkeep.sender import sending
-from taskq_cli.display.output import Column, Record, facts, write_record, write_records
+from taskq.upkeep.targets import check_mail_address
+from taskq_cli.display.output import Record, facts, write_record, write_records
 from taskq_cli.early_exits import stopped_by_signals
 from taskq_cli.invocation import Invocation, needs
 from taskq_cli.options.serving import front_option, log_to_stderr, verbosity_options
@@ -55,6 +57,8 @@ channel_options: Final = together(
         help="Folder with programs that rules may run here, as this user. [default: none]",
     ),
 )
+
+STOCK_S: Final = 10.0
 
 
 def channels(
@@ -121,12 +125,9 @@ def keeper(
 def _refilling(database: Database, address: FrontAddress | None) -> AbstractContextManager[None]:
     if address is None:
         return nullcontext()
-    from taskq.front.blocking import refilling  # noqa: PLC0415  # the extra may be missing
+    from taskq.front.refiller import refilling  # noqa: PLC0415  # the extra may be missing
 
     return refilling(database, address)
-
-
-STOCK_S: Final = 10.0
 
 
 @click.group()
@@ -163,8 +164,8 @@ def status(invocation: Invocation, *, front: FrontAddress | None) -> None:
             [
                 Column("campaign"),
                 Column("entries"),
-                Column("low water", lambda one: one["low_water"]),
-                Column("leased ahead", lambda one: one["leased_ahead"]),
+                Column("low water", lambda campaign: campaign["low_water"]),
+                Column("leased ahead", lambda campaign: campaign["leased_ahead"]),
             ],
         )
     if report.trouble is not None:
@@ -195,7 +196,7 @@ def flush(invocation: Invocation, *, front: FrontAddress | None, dry_run: bool) 
 
 
 def _write_entries(invocation: Invocation, known: FrontReport) -> None:
-    entries = sum(one.entries or 0 for one in known.lists)
+    entries = sum(front_list.entries or 0 for front_list in known.lists)
     would = f"{counted(entries, 'task')} would be taken out of the lists; nothing was changed."
     record = {"withdrawn": entries, "trouble": known.trouble, "dry_run": True}
     write_record(invocation.output, record, known.trouble or would)

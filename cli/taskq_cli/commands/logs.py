@@ -11,11 +11,13 @@ import click
 
 from taskq import Campaign, Client
 from taskq.db.access import task_ids
+from taskq.diagnosis.tables.tasks import EVENTS
 from taskq.files.live_output import OutputPart
 from taskq.model.errors import NotFound, UsageError
+from taskq.model.run_times import ran_s
 from taskq.model.views import Attempt, TaskView
 from taskq.model.words import as_json, command, counted, duration, instant, phases, progress
-from taskq_cli.display.output import Column, as_record, facts, write_records
+from taskq_cli.display.output import as_record, facts, write_records
 from taskq_cli.display.text import one_line, printable
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.shared import path_argument, reading_options
@@ -39,9 +41,9 @@ def hinting_at_keys(client: Client, path: str, key: str) -> Iterator[None]:
 def _hint(client: Client, campaign: Campaign, key: str) -> str:
     own, *others = campaign.tree()
     below = [Campaign(client.queries, node.campaign_id, node.path) for node in others if node.total]
-    for one in below[:MOST_CAMPAIGNS]:
-        if _has(client, one, key):
-            return f"{one.path} below it has one: name that campaign"
+    for child in below[:MOST_CAMPAIGNS]:
+        if _has(client, child, key):
+            return f"{child.path} below it has one: name that campaign"
     if own.total:
         rows = client.queries.rows("tasks", campaign=own.campaign_id, status=None, after=0, limit=1)
         return f"one of its keys is {one_line(rows[0]['key'])!r}" if rows else "it has no task"
@@ -92,7 +94,7 @@ def logs(
             task, attempts = campaign.task(key), campaign.attempts(key)
         files = task.status == "done" and campaign.spec().output_bytes is not None
     if attempt is not None:
-        attempts = [one for one in attempts if one.attempt == attempt]
+        attempts = [ended for ended in attempts if ended.attempt == attempt]
         if not attempts:
             raise NotFound(f"task {key!r} has no ended attempt {attempt}; leave --attempt out")
     if invocation.output == "table":
@@ -134,11 +136,11 @@ def _notices(part: OutputPart) -> Iterator[str]:
         yield f"[the task is {part.status}]"
 
 
-def _end(one: Attempt) -> str:
-    why = ": ".join(filter(None, (one.error_class, one.error)))
-    took = duration(max((one.ended_at - one.claimed_at).total_seconds(), 0))
+def _end(attempt: Attempt) -> str:
+    why = ": ".join(filter(None, (attempt.error_class, attempt.error)))
+    took = duration(ran_s(attempt.phases, attempt.claimed_at, attempt.ended_at))
     return one_line(
-        f"[attempt {one.attempt}: {one.outcome} after {took}{', ' if why else ''}{why}]"
+        f"[attempt {attempt.attempt}: {attempt.outcome} after {took}{', ' if why else ''}{why}]"
     )
 
 
@@ -159,35 +161,26 @@ def _about_task(task: TaskView, *, files: bool) -> str:
     )
 
 
-def _about_attempt(one: Attempt) -> str:
+def _about_attempt(attempt: Attempt) -> str:
     # The result of a failed attempt repeats the error, for programs that raise it again.
-    result = one.result if one.outcome in {"done", "withdrawn"} else None
-    took = duration(max((one.ended_at - one.claimed_at).total_seconds(), 0))
+    result = attempt.result if attempt.outcome in {"done", "withdrawn"} else None
+    took = duration(ran_s(attempt.phases, attempt.claimed_at, attempt.ended_at))
     about = facts(
         {
-            "attempt": f"{one.attempt}, {one.outcome} after {took}, {instant(one.ended_at)}",
-            "agent": f"{one.agent} at {one.host}" + (f", {one.site}" if one.site else ""),
-            "phases": phases(one.phases),
-            "exit code": one.exit_code,
-            "error": ": ".join(filter(None, (one.error_class, one.error))),
+            "attempt": f"{attempt.attempt}, {attempt.outcome} after {took}, "
+            f"{instant(attempt.ended_at)}",
+            "agent": f"{attempt.agent} at {attempt.host}"
+            + (f", {attempt.site}" if attempt.site else ""),
+            "phases": phases(attempt.phases),
+            "exit code": attempt.exit_code,
+            "error": ": ".join(filter(None, (attempt.error_class, attempt.error))),
             "result": "" if result is None else as_json(result),
         }
     )
-    if one.tail is None:
+    if attempt.tail is None:
         return f"{about}\noutput     (none)"
-    lines = printable(one.tail).rstrip("\n").splitlines()
+    lines = printable(attempt.tail).rstrip("\n").splitlines()
     return "\n".join([about, "output", *(f"  {line}" for line in lines)])
-
-
-_COLUMNS = [
-    Column("at", lambda one: instant(one["at"]) or "now"),
-    Column("event", lambda one: one["what"]),
-    Column("attempt"),
-    Column("host", sparse=True),
-    Column("site", sparse=True, yields=1),
-    Column("detail", gives_way=True),
-    Column("agent", sparse=True, yields=2),
-]
 
 
 @click.command()
@@ -205,4 +198,4 @@ def history(invocation: Invocation, *, path: str, key: str) -> None:
     """
     with invocation.reader() as client, hinting_at_keys(client, path, key):
         events = client.campaign(path).history(key)
-    write_records(invocation.output, map(as_record, events), _COLUMNS)
+    write_records(invocation.output, events, EVENTS)

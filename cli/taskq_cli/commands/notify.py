@@ -8,11 +8,13 @@ from typing import Any, Final
 import click
 
 from taskq import Client
+from taskq.diagnosis.events import BY_NAME, EVENTS
+from taskq.model.columns import Column
 from taskq.model.errors import Conflict, NotFound, Unavailable
 from taskq.model.words import counted, duration, instant
-from taskq.upkeep.notifications import EVENTS, NotifyEvent, NotifyRule
+from taskq.upkeep.notifications import NotifyEvent, NotifyRule
 from taskq.upkeep.texts import sentence
-from taskq_cli.display.output import Column, as_record, facts, write_record, write_records
+from taskq_cli.display.output import Record, as_record, facts, write_record, write_records
 from taskq_cli.display.text import one_line
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.shared import (
@@ -28,21 +30,26 @@ from taskq_cli.program import ListGroup
 _LOOK_S: Final = 0.2
 _SHOWN: Final = 20
 
-_RULES: Final = (  # a narrow terminal drops the last columns first
+_RULES: Final[tuple[Column[Record], ...]] = (  # a narrow terminal drops the last columns first
     Column("name"),
-    Column("campaign", lambda one: one["path"]),
+    Column("campaign", lambda rule: rule["path"]),
     Column("state", gives_way=True),
-    Column("to", lambda one: one["target"], gives_way=True),
-    Column("waiting", lambda one: one["waiting"] or None),
-    Column("given up", lambda one: one["given_up"] or None),
-    Column("on", lambda one: ",".join(one["events"]), gives_way=True),
-    Column("last sent", lambda one: one["sent_at"]),
+    Column("to", lambda rule: rule["target"], gives_way=True),
+    Column("waiting", lambda rule: rule["waiting"] or None),
+    Column("given up", lambda rule: rule["given_up"] or None),
+    Column("on", lambda rule: ",".join(rule["events"]), gives_way=True),
+    Column("last sent", lambda rule: rule["sent_at"]),
 )
-_EVENTS: Final = (
-    Column("noted", lambda one: one["noted_at"]),
+_EVENTS: Final[tuple[Column[Record], ...]] = (
+    Column("noted", lambda event: event["noted_at"]),
     Column("event"),
     Column("status"),
     Column("text", gives_way=True),
+)
+
+
+_AFTER: Final = ", ".join(
+    f"{event.name} {duration(event.after_s) if event.after_s else 'at once'}" for event in EVENTS
 )
 
 
@@ -71,7 +78,7 @@ def _events(_: click.Context, __: click.Parameter, text: str) -> list[str]:
     callback=_events,
     required=True,
     metavar="EVENT,...",
-    help=f"Events to report: {', '.join(EVENTS)}.",
+    help=f"Events to report: {', '.join(BY_NAME)}.",
 )
 @click.option(
     "--to",
@@ -86,8 +93,7 @@ def _events(_: click.Context, __: click.Parameter, text: str) -> list[str]:
     "after_s",
     type=seconds(),
     metavar="TIME",
-    help="Report a state that has lasted for this long, such as 30s or 2h. [default: finished "
-    "1m, no-agents 5m, slow 10m, the others at once]",
+    help=f"Report a state that has lasted for this long, such as 30s or 2h. [default: {_AFTER}]",
 )
 @shared_options
 def add(
@@ -101,11 +107,14 @@ def add(
 ) -> None:
     """Add a rule: which events of a campaign to report, and to whom.
 
-    finished: all tasks have ended. paused: somebody paused the campaign, or one above or below it,
-    or it paused itself. no-agents: tasks wait, and no agent serves them. failing: more than half of
-    the latest first attempts in a campaign fail. slow: tasks wait, and less than a third as many
-    end as in the hours before. trouble: `taskq explain` names something else that keeps tasks from
-    running. disk: a disk that a keeper watches is nearly full, see `taskq keeper --disk`. A rule
+    Each event reports reasons of `taskq explain`, with the same text and commands. finished: all
+    tasks have ended. paused: the campaign, one above it, or one below it with tasks is paused, by
+    somebody or by itself.
+    no-agents: tasks wait that no agent can claim, since none serves them, or all are silent,
+    leave, lack a tag or skip the campaign. failing: more than half of the latest first attempts in
+    a campaign failed. slow: tasks wait, and less than a third as many end as in the hours before.
+    trouble: anything else that keeps tasks from running, or is broken. disk: a disk that a keeper
+    watches is nearly full, see `taskq keeper --disk`. A rule
     also reports states that began before it. Everybody who can read the queue can read the target:
     use webhook:NAME if the address is secret.
 
@@ -134,7 +143,7 @@ def list_(invocation: Invocation, limit: int | None) -> None:
     """
     with invocation.client() as client:
         found = client.notifications.list()
-    records = (as_record(one) | {"state": _state(one)} for one in found)
+    records = (as_record(rule) | {"state": _state(rule)} for rule in found)
     write_records(invocation.output, records, _RULES, limit=limit)
 
 
@@ -230,8 +239,8 @@ def _wait(client: Client, name: str, event_id: str, wait_s: float) -> str:
         time.sleep(_LOOK_S)
 
 
-def _event_record(one: NotifyEvent) -> dict[str, Any]:
-    return as_record(one) | {"text": sentence(one.event, one.subject, one.figures)}
+def _event_record(event: NotifyEvent) -> dict[str, Any]:
+    return as_record(event) | {"text": sentence(event.event, event.figures)}
 
 
 def _state(rule: NotifyRule) -> str:

@@ -8,11 +8,12 @@ from typing import Final, get_args
 
 import click
 
-from taskq.db.owners import Owner, QuotaChange, ShareBy
+from taskq.db.owners import QuotaChange, ShareBy
+from taskq.diagnosis.tables.owners import columns
 from taskq.model.errors import UsageError
 from taskq.model.words import counted
-from taskq_agent.text import size_in_bytes
-from taskq_cli.display.output import Column, as_record, write_record, write_records
+from taskq_agent.units import size_in_bytes
+from taskq_cli.display.output import write_record, write_records
 from taskq_cli.display.text import one_line
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.shared import limit_option, path_argument, reading_options, shared_options
@@ -50,7 +51,7 @@ def list_(invocation: Invocation, path: str, limit: int | None) -> None:
     with invocation.reader() as client:
         found = client.owners.list(path)
         by = client.owners.shared_by()
-    write_records(invocation.output, map(as_record, found), _columns(by), limit=limit)
+    write_records(invocation.output, found, columns(by), limit=limit)
 
 
 @owners.command()
@@ -147,16 +148,6 @@ def share(invocation: Invocation, *, by: ShareBy) -> None:
         changed = client.owners.share_by(by)
     text = f"Running tasks {'are' if changed else 'were already'} shared by {by}."
     write_record(invocation.output, {"by": by, "changed": changed}, text)
-
-
-def _columns(by: ShareBy) -> list[Column]:
-    weight = [Column("weight", lambda one: f"{one['weight']:g}")] if by == "owner" else []
-    columns = [_column(title) for title in ("owner", "campaigns", "running", "waiting", "stored")]
-    return [*columns, *weight, _column("held")]
-
-
-def _column(title: str) -> Column:
-    return Column(title, lambda one: Owner(**one).texts()[title])
 
 
 def _amount(option: str, text: str, number: Callable[[str], int], examples: str) -> int | None:

@@ -11,18 +11,18 @@ import click
 
 from taskq import Client
 from taskq.db.connections import Database
+from taskq.diagnosis.tables.pilots import JOBS, PILOTS
 from taskq.model.errors import NotFound, Unavailable, UsageError
-from taskq.model.views import PilotView
+from taskq.model.pilot_views import PilotView
 from taskq.model.words import counted, duration
 from taskq.pilots.drivers import make_driver
 from taskq.pilots.loop import PERIOD_S, PilotLoop
 from taskq.pilots.pilot_file import DescribedPilot, check_name, pilot_settings, read_pilot_file
 from taskq.pilots.settings import DRIVERS, FILE, LINES, SETTINGS
 from taskq.pilots.store import PilotStatus
+from taskq_agent.paths import is_file
 from taskq_cli.display.output import as_record, write_record, write_records
 from taskq_cli.display.pilots import (
-    JOB_COLUMNS,
-    PILOT_COLUMNS,
     ROUND_COLUMNS,
     described,
     imagined,
@@ -104,19 +104,19 @@ def add(
         settings = pilot_settings(driver, _as_table(check_name(name), options))
         wanted = [DescribedPilot(name, driver, path, settings)]
     if dry_run:
-        for one in wanted:
-            click.echo(script_for(imagined(one)), nl=False)
+        for pilot in wanted:
+            click.echo(script_for(imagined(pilot)), nl=False)
         return
     with invocation.client() as client:
-        for one in wanted:
-            client.campaign(one.path)  # raises an error that proposes a similar path
-        for one in wanted:
+        for pilot in wanted:
+            client.campaign(pilot.path)  # raises an error that proposes a similar path
+        for pilot in wanted:
             new = client.pilots.create(
-                one.name, one.driver, one.path, one.settings, replace=replace
+                pilot.name, pilot.driver, pilot.path, pilot.settings, replace=replace
             )
             done = "is added" if new else "is changed"
-            record = {"pilot": one.name, "new": new}
-            write_record(invocation.output, record, f"The pilot {one.name} {done}.")
+            record = {"pilot": pilot.name, "new": new}
+            write_record(invocation.output, record, f"The pilot {pilot.name} {done}.")
         if all(found.looked_ago_s is None for found in client.pilots.list()):
             click.echo("`taskq pilot run` submits its jobs.", err=True)
 
@@ -138,7 +138,7 @@ def _as_table(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     }
     for key, value in table.items():
         kind, file = SETTINGS[key].kind, Path(f"{value}").absolute()
-        if kind is FILE and not file.is_file():
+        if kind is FILE and not is_file(file):
             raise NotFound(f"{file}: no such file")
         if kind is FILE:
             table[key] = str(file)
@@ -161,7 +161,7 @@ def list_(invocation: Invocation) -> None:
     """
     with invocation.client() as client:
         found = client.pilots.list()
-    write_records(invocation.output, map(as_record, found), PILOT_COLUMNS)
+    write_records(invocation.output, found, PILOTS)
 
 
 @pilots.command()
@@ -283,7 +283,7 @@ def log(invocation: Invocation, *, name: str, number: int | None, limit: int | N
             write_job(invocation.output, client, name, number)
             return
         found = client.pilots.jobs(name, ended=limit or _SHOWN_JOBS)
-    write_records(invocation.output, map(as_record, found), JOB_COLUMNS, limit=limit)
+    write_records(invocation.output, found, JOBS, limit=limit)
 
 
 @pilots.command()

@@ -106,7 +106,7 @@ def plan(
     need = Need(agents, task_seconds, batch, tasks, cores or os.cpu_count() or 1)
     found = capacity(need, costs)
     record = as_record(need) | as_record(found) | {"costs": costs}
-    record["checks"] = [as_record(one) | {"error": one.error} for one in checks]
+    record["checks"] = [as_record(check) | {"error": check.error} for check in checks]
     write_record(invocation.output, record, _as_text(need, found, costs, checks))
 
 
@@ -146,8 +146,9 @@ def _measured(costs: Costs, checks: Sequence[Check]) -> str:
     if not checks:
         return "elsewhere, see docs/planning.md; --measure measures this server"
     found = ", ".join(
-        f"{one.together} x {one.batch} tasks {one.seen_us:,.0f} µs (the model: {one.error:+.0%})"
-        for one in checks
+        f"{check.together} x {check.batch} tasks {check.seen_us:,.0f} µs "
+        f"(the model: {check.error:+.0%})"
+        for check in checks
     )
     return (
         f"an exchange alone {costs.exchanges_us(1, 1):,.0f} µs, a task in batches "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 from taskq import Campaign
 from taskq.campaign.priorities import Extreme, Prioritised
 from taskq.ingest.sources import BadLine, SourceOptions, open_source
+from taskq.ingest.sources.files import choose_format
 from taskq.ingest.sources.records import key_fields
 from taskq.model.errors import InvalidTask, UsageError
 from taskq.model.seed import PRIORITY_RANGE
@@ -76,8 +78,8 @@ def prioritise(
     """Change the priorities of waiting tasks.
 
     Either a FILE has keys of CAMPAIGN and priorities, or scores: CSV, TSV or JSON Lines, plain or
-    gzip. Or a filter matches tasks of CAMPAIGN and all below it. Agents get tasks with a higher
-    priority first; seeding gives 0. Running and ended tasks keep theirs.
+    compressed. Or a filter matches tasks of CAMPAIGN and all below it. Agents get tasks with a
+    higher priority first; seeding gives 0. Running and ended tasks keep theirs.
 
     Examples:
       taskq prioritise /demo/dock scores.csv --lowest
@@ -114,7 +116,9 @@ def _by_file(
         done = campaign.prioritise(
             values,
             best=best,
-            on_progress=lambda one: show(one.read, one.total, f"{one.changed:,} changed"),
+            on_progress=lambda progress: show(
+                progress.read, progress.total, f"{progress.changed:,} changed"
+            ),
         )
     write_record(invocation.output, as_record(done, path=path), _summary(path, done))
     for name in done.some_unknown if invocation.output == "table" else ():
@@ -134,7 +138,10 @@ def _summary(path: str, done: Prioritised) -> str:
 def _values(file: str, key: str, by: str | None) -> Iterator[tuple[str, Any]]:
     """Yield keys and values of a file; raise `InvalidTask` at a bad line."""
     field: str | None = None
-    with open_source(file, options=SourceOptions(key=key)) as source:
+    options = SourceOptions(key=key)
+    if "types" in choose_format(file, None, options).options:
+        options = replace(options, types="number")  # the values are no names
+    with open_source(file, options=options) as source:
         for record in source:
             if isinstance(record, BadLine):
                 raise InvalidTask(f"{file}:{record.number}: {record.reason}; nothing was changed")

@@ -83,8 +83,8 @@ def _moves(
     found: Recovery, end: str = "end", hand_out: str = "hand out", give: str = "give"
 ) -> list[str]:
     """Return the parts of the sentence about a recovery, with these verbs; [] if it is a no-op."""
-    handed_out = sum(one["handed_out"] for one in found.campaigns)
-    retried = sum(one["retried"] for one in found.campaigns)
+    handed_out = sum(campaign["handed_out"] for campaign in found.campaigns)
+    retried = sum(campaign["retried"] for campaign in found.campaigns)
     moves = []
     if found.sessions:
         agents, tasks = counted(found.sessions, "silent agent"), counted(handed_out, "task")
@@ -99,10 +99,10 @@ def _lines(found: Recovery, *, dry_run: bool) -> list[str]:
     lines = [f"{'Would' if dry_run else 'Done:'} {' and '.join(moves)}."]
     if not moves:
         lines = ["Nothing to do; `taskq agent list` shows for how long each agent has been silent."]
-    for one in found.campaigns:
-        numbers = {"handed out again": one["handed_out"], "tried again": one["retried"]}
+    for campaign in found.campaigns:
+        numbers = {"handed out again": campaign["handed_out"], "tried again": campaign["retried"]}
         counts = ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
-        lines.append(f"  {one['path']}  {counts or 'none that can be claimed'}")
+        lines.append(f"  {campaign['path']}  {counts or 'none that can be claimed'}")
     if found.sessions_left or found.tasks_left:
         agents, tasks = counted(found.sessions_left, "agent"), counted(found.tasks_left, "task")
         lines.append(

@@ -17,19 +17,13 @@ from taskq.campaign.indexes import ResultIndex
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.files.large_results import Fetching
+from taskq.model.columns import Column
 from taskq.model.errors import NotFound, ResultLost, UsageError
 from taskq.model.views import Status
 from taskq.model.words import command, counted, duration
 from taskq.results.ranking import Ranking, dotted
 from taskq.results.tabular import Table
-from taskq_cli.display.output import (
-    TABLE_ROWS,
-    Column,
-    Record,
-    as_record,
-    write_record,
-    write_records,
-)
+from taskq_cli.display.output import TABLE_ROWS, Record, as_record, write_record, write_records
 from taskq_cli.display.progress import chunk_display
 from taskq_cli.early_exits import resumable
 from taskq_cli.invocation import Invocation
@@ -50,6 +44,35 @@ from taskq_cli.options.shared import since as parse_since
 #: From so many results on, ranking takes seconds: it shows its progress, and proposes an index.
 _LARGE: Final = 500_000
 _INDEXED: Final = ("result", "payload", "phases")
+
+_COLUMNS: Final[tuple[Column[Record], ...]] = (
+    Column("campaign"),
+    Column("field"),
+    Column("results", lambda row: f"{row['seen']:,}"),
+    Column("of", lambda row: f"{row['done']:,}"),
+    Column("ranked", lambda row: f"{row['ranked']:,}"),
+    Column("created", lambda row: row["created_at"]),
+)
+
+RESULT_COLUMNS: Final = 8
+
+result_options: Final = together(
+    ranking_options(shares=False),
+    click.option(
+        "--since",
+        type=parse_since,
+        metavar="TIME|DURATION",
+        help="Only results since this time, in UTC, or within this duration, such as 90m or 2h.",
+    ),
+    where_option,
+    below_option,
+)
+large_options: Final = together(
+    blobs_option,
+    click.option(
+        "--raw", is_flag=True, help="Write references to large results; do not fetch them."
+    ),
+)
 
 
 @click.command()
@@ -86,12 +109,12 @@ def index(
     with invocation.client() as client:
         campaign = client.campaign(path)
         if field is None:
-            found = [as_record(one, complete=one.complete) for one in campaign.indexes()]
+            found = [as_record(built, complete=built.complete) for built in campaign.indexes()]
             write_records(invocation.output, found, _COLUMNS)
             return
         if drop:
-            known = any((one.campaign, one.field) == (path, field) for one in campaign.indexes())
-            if not (known if dry_run else campaign.drop_index(field)):
+            indexed = {(built.campaign, built.field) for built in campaign.indexes()}
+            if not ((path, field) in indexed if dry_run else campaign.drop_index(field)):
                 raise NotFound(f"{path} has no index on {field}; --list shows those there are")
             ends = "would be dropped; nothing was changed" if dry_run else "is dropped"
             record = {"path": path, "field": field, "dropped": not dry_run, "dry_run": dry_run}
@@ -100,7 +123,9 @@ def index(
         began = time.monotonic()
         with resumable(), chunk_display(f"indexing {path}") as show:
             campaign.index(field, on_progress=lambda seen, done: show(seen, done, ""))
-        (made,) = (one for one in campaign.indexes() if (one.campaign, one.field) == (path, field))
+        (made,) = (
+            built for built in campaign.indexes() if (built.campaign, built.field) == (path, field)
+        )
     write_record(invocation.output, as_record(made), _summary(made, time.monotonic() - began))
 
 
@@ -111,37 +136,6 @@ def _summary(made: ResultIndex, took_s: float) -> str:
     if made.large:
         text += f"; {counted(made.large, 'large result')} kept as blobs, so it serves --raw only"
     return f"{text}. Took {duration(took_s)}."
-
-
-_COLUMNS = (
-    Column("campaign"),
-    Column("field"),
-    Column("results", lambda one: f"{one['seen']:,}"),
-    Column("of", lambda one: f"{one['done']:,}"),
-    Column("ranked", lambda one: f"{one['ranked']:,}"),
-    Column("created", lambda one: one["created_at"]),
-)
-
-
-RESULT_COLUMNS: Final = 8
-
-result_options: Final = together(
-    ranking_options(shares=False),
-    click.option(
-        "--since",
-        type=parse_since,
-        metavar="TIME|DURATION",
-        help="Only results since this time, in UTC, or within this duration, such as 90m or 2h.",
-    ),
-    where_option,
-    below_option,
-)
-large_options: Final = together(
-    blobs_option,
-    click.option(
-        "--raw", is_flag=True, help="Write references to large results; do not fetch them."
-    ),
-)
 
 
 @click.command()
@@ -203,12 +197,12 @@ class Wanted:
         by, lowest = ranked_by(client.campaign(path), self.by, self.lowest)
         return replace(self, by=by, lowest=lowest)
 
-    def is_recent(self, record: Record) -> bool:
-        """Return whether a result is as new as `--since` wants."""
-        since = self.since
-        if isinstance(since, timedelta):
-            since = datetime.now(timezone.utc) - since
-        return since is None or record["ended_at"] >= since
+    @property
+    def instant(self) -> datetime | None:
+        """The time that `--since` means."""
+        if isinstance(self.since, timedelta):
+            return datetime.now(timezone.utc) - self.since
+        return self.since
 
 
 def found_results(client: Client, path: str, wanted: Wanted) -> Iterator[Record]:
@@ -217,9 +211,14 @@ def found_results(client: Client, path: str, wanted: Wanted) -> Iterator[Record]
     campaign, store, on_lost = client.campaign(path), wanted.store(client), LossWarning()
     if best is None or by is None:
         found = campaign.results(
-            where=wanted.where, below=below, raw=raw, blobs=store, on_lost=on_lost
+            where=wanted.where,
+            since=wanted.instant,
+            below=below,
+            raw=raw,
+            blobs=store,
+            on_lost=on_lost,
         )
-        return filter(wanted.is_recent, map(as_record, found))
+        return map(as_record, found)
     nodes = campaign.tree() if below else [campaign.status(below=False)]
     fetching = Fetching(client.queries, raw=raw, blobs=store, on_lost=on_lost)
     with _ranking_display(campaign, nodes, by) as on_scan:
@@ -240,12 +239,13 @@ def _ranking_display(
     campaign: Campaign, nodes: Sequence[Status], by: str
 ) -> Iterator[Callable[[int], object]]:
     """Yield a function that shows how many results are read; first propose an index, if needed."""
-    large = [one.path for one in nodes if one.done >= _LARGE]
-    indexes = {one.campaign: one for one in campaign.indexes() if one.field == by} if large else {}
+    large = [node.path for node in nodes if node.done >= _LARGE]
+    found = campaign.indexes() if large else []
+    indexes = {built.campaign: built for built in found if built.field == by}
     if all(path in indexes and indexes[path].complete for path in large):
         yield lambda _: None
         return
-    done = sum(one.done for one in nodes)
+    done = sum(node.done for node in nodes)
     bare = [path for path in large if path not in indexes]
     if bare and by.partition(".")[0] in _INDEXED:
         words = command("campaign", "index", "--by", by, names=bare[:1])
@@ -268,12 +268,13 @@ class LossWarning:
 
 
 def _write_table(records: Iterator[Record], limit: int) -> None:
-    """Write results with a column for each of their first names."""
+    """Write results with a column for each of the names that most of them have."""
     shown = Table(islice(records, limit + 1))  # one more shows that there are more
     given = [name for name in shown.columns if name.startswith("result")]
+    given.sort(key=shown.names.counts.__getitem__, reverse=True)
     hidden = given[RESULT_COLUMNS:]
     rows = (dict(zip(shown.columns, values, strict=True)) for values, _ in shown)
-    columns = [Column(name) for name in shown.columns if name not in hidden]
+    columns: list[Column[Record]] = [Column(name) for name in shown.columns if name not in hidden]
     write_records("table", rows, columns, limit=limit)
     if hidden:
         text = counted(len(hidden), "more field")

@@ -15,15 +15,16 @@ from taskq.ingest.key_conflicts import ON_CONFLICT, OnConflict
 from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import (
     FORMATS,
+    Crossed,
     Source,
     SourceOptions,
     check_read_once,
-    cross,
     open_source,
     sweep,
 )
 from taskq.model.errors import UsageError
 from taskq.model.words import counted, duration
+from taskq_agent.paths import exists
 from taskq_cli.display.output import as_record, write_record
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.best import BestOptions, best_options
@@ -67,7 +68,7 @@ from taskq_cli.seeder import Seeder, SeedInput, feed, seed_display, warn_unrunna
     "--format",
     "form",
     type=click.Choice(list(FORMATS)),
-    help="Format of the files. [default: by the suffix, with or without .gz]",
+    help="Format of the files. [default: by the suffix, such as .smi or .smi.gz]",
 )
 @click.option(
     "--key-field",
@@ -83,10 +84,11 @@ from taskq_cli.seeder import Seeder, SeedInput, feed, seed_display, warn_unrunna
 )
 @click.option(
     "--types",
-    type=click.Choice(["guess", "text"]),
+    type=click.Choice(["guess", "number", "text"]),
     default="guess",
     show_default=True,
-    help="Whether to read values that look like numbers as numbers. [CSV, TSV]",
+    help="What values that look like numbers become: numbers in columns where no text would change "
+    "by that (1.10 would), numbers always, or text. [CSV, TSV]",
 )
 @click.option(
     "--delimiter",
@@ -94,7 +96,20 @@ from taskq_cli.seeder import Seeder, SeedInput, feed, seed_display, warn_unrunna
     help="The character, or its name: tab, space, comma, semicolon, pipe. [SMILES, CSV]",
 )
 @click.option(
-    "--header/--no-header", default=None, help="Whether the first line has titles. [SMILES]"
+    "--header/--no-header",
+    default=None,
+    help="Whether the first line has titles. [SMILES, CSV, TSV]",
+)
+@click.option(
+    "--smiles-field",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of the field that holds the SMILES; the name is the first of the others. [SMILES]",
+)
+@click.option(
+    "--encoding",
+    metavar="NAME",
+    help="Encoding of the text, such as cp1252 or latin-1. [default: utf-8, or utf-16 with a mark]",
 )
 @best_options
 @shared_options
@@ -113,11 +128,11 @@ def seed(
 ) -> None:
     """Add tasks from files, sweeps, or the best results of a campaign.
 
-    A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip, regular or a pipe; - is standard
-    input. With a sweep, each record makes a task with each combination. Seeding is idempotent: a
-    record that CAMPAIGN already has adds nothing. So after Ctrl-C or an error you can repeat the
-    command: tasks that were added stay, and it continues from there. A record with the key of a
-    task but another payload is an error.
+    A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or compressed, regular or a pipe; - is
+    standard input. With a sweep, each record makes a task with each combination. Seeding is
+    idempotent: a record that CAMPAIGN already has adds nothing. So after Ctrl-C or an error you can
+    repeat the command: tasks that were added stay, and it continues from there. A record with the
+    key of a task but another payload is an error.
 
     Examples:
       taskq seed /demo/dock ligands.smi.gz --sweep seed=101:104
@@ -176,7 +191,7 @@ def _inputs(
             raise UsageError("the options of files do not apply to a sweep alone")
         return [SeedInput(functools.partial(sweep, sweeps))]
     for file in files:
-        if "://" in file and not Path(file).exists():
+        if "://" in file and not exists(Path(file)):
             raise UsageError(
                 f"{file} is not a file on this machine: download it, or read it from a pipe, such "
                 "as `curl URL | taskq seed CAMPAIGN - --format csv`"
@@ -188,7 +203,7 @@ def _inputs(
 def _open(file: str, sweeps: Sequence[str], form: str | None, options: SourceOptions) -> Source:
     over = sweep(sweeps) if sweeps else None
     source = open_source(file, format=form, options=options)
-    return source if over is None else cross(source, over)
+    return source if over is None else Crossed(source, over)
 
 
 def _summary(path: str, count: SeedCount, took_s: float, *, kept: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import click
@@ -13,11 +12,14 @@ from taskq.embedded import RedisServer, Server
 from taskq.model.errors import UsageError
 from taskq.model.words import command
 from taskq_agent.inputs import default_cache
-from taskq_agent.text import in_bytes
+from taskq_agent.paths import exists, is_dir
+from taskq_agent.units import in_bytes
 from taskq_cli.display.output import as_record, facts, write_record
 from taskq_cli.early_exits import confirm
 from taskq_cli.invocation import Invocation, start_server
 from taskq_cli.options.shared import dry_run_option, shared_options, yes_option
+
+_VARIABLE = "_TASKQ_COMPLETE"
 
 
 @click.command()
@@ -73,7 +75,7 @@ def _advice(url: str) -> list[str]:
     """Return how to use a Redis that runs: alone it changes nothing."""
     return [
         "Commands use Redis if --redis or TASKQ_REDIS names it. One of these must run, to fill it:",
-        *(f"  {command(one, '--redis', url)}" for one in ("keeper", "gateway")),
+        *(f"  {command(name, '--redis', url)}" for name in ("keeper", "gateway")),
         f"`{command('front', 'status', '--redis', url)}` shows whether it is filled.",
     ]
 
@@ -85,8 +87,7 @@ def _advice(url: str) -> list[str]:
 @click.option(
     "--delete-data",
     is_flag=True,
-    help="Also delete all data for good: campaigns, results, logs, and the inputs that agents "
-    "have cached here.",
+    help="Also delete all data for good: campaigns, results, logs.",
 )
 @dry_run_option
 @yes_option
@@ -95,6 +96,9 @@ def down(
     invocation: Invocation, *, immediate: bool, delete_data: bool, dry_run: bool, yes: bool
 ) -> None:
     """Stop the embedded PostgreSQL, and Redis if that runs; all data stay.
+
+    --delete-data leaves the inputs that agents have cached on this machine, since agents of other
+    queues use them too; it says where they are.
 
     Examples:
       taskq down
@@ -116,9 +120,14 @@ def down(
 
 def _delete(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
     server, cache = Server(), default_cache()
-    caches = [cache] if cache.exists() else []
-    there = [*server.home.stored(), *caches]
+    there = server.home.stored()
     record = {"deleted": [str(path) for path in there], "dry_run": dry_run}
+    if exists(cache):
+        click.echo(
+            f"{cache} ({in_bytes(_size(cache))}) stays: agents of all queues of this user share "
+            "the inputs there, and bound their size (`taskq agent run --cache-size`).",
+            err=True,
+        )
     if dry_run:
         lines = [f"Would be deleted: {path} ({in_bytes(_size(path))})" for path in there]
         text = "\n".join([*lines, "Nothing was changed."])
@@ -129,24 +138,20 @@ def _delete(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
         confirm(f"Delete {server.home.path} and all that belongs to it ({size}) for good?", yes=yes)
         RedisServer().down()
         server.delete()
-        shutil.rmtree(cache, ignore_errors=True)
     text = "\n".join(f"Deleted: {path}" for path in there) or "There are no data."
     write_record(invocation.output, record, text)
 
 
 def _size(path: Path) -> int:
     """Return the bytes that a file or folder takes."""
-    files = [path, *path.rglob("*")] if path.is_dir() else [path]
-    return sum(one.lstat().st_blocks * 512 for one in files)
+    files = [path, *path.rglob("*")] if is_dir(path) else [path]
+    return sum(file.lstat().st_blocks * 512 for file in files)
 
 
 def _embedded_only(invocation: Invocation, name: str) -> None:
     for option, given in (("--dsn", invocation.dsn), ("--url", invocation.url)):
         if given is not None:
             raise UsageError(f"`taskq {name}` is for the embedded server only; leave {option} out")
-
-
-_VARIABLE = "_TASKQ_COMPLETE"
 
 
 @click.command()

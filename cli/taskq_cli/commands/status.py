@@ -7,26 +7,19 @@ import termios
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import click
 
 from taskq import Client
-from taskq.db.address import EMBEDDED
 from taskq.db.gateway_queries import GatewayQueries
-from taskq.diagnosis.campaign_tree import parent, read_tree
+from taskq.db.translation import EMBEDDED
+from taskq.diagnosis.campaign_tree import CampaignNode, parent, read_tree
+from taskq.diagnosis.tables.campaigns import CAMPAIGNS, named
 from taskq.model.errors import UsageError
-from taskq.model.seed import STATUSES
 from taskq.model.views import Status
 from taskq_cli.display import render
-from taskq_cli.display.output import Column, write_record, write_records
-from taskq_cli.display.overview import (
-    counts,
-    pace_lines,
-    read_overview,
-    shown_state,
-    status_record,
-)
+from taskq_cli.display.output import Record, write_record, write_records
+from taskq_cli.display.overview import counts, pace_lines, read_overview, status_record
 from taskq_cli.invocation import Invocation, needs
 from taskq_cli.options.shared import below_option, limit_option, path_argument, reading_options
 
@@ -47,18 +40,12 @@ def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
     with invocation.reader() as client:
         client.campaign(path)
         nodes = read_tree(client.queries, path).nodes.values()
-    children = [one for one in nodes if parent(one.status.path) == path]
-    if invocation.output == "table":
-        records = (
-            _shown(one.status, one.status.path)
-            | {"eta": one.forecast.short() if one.status.unfinished else ""}
-            for one in children
-        )
-        columns = [*_COLUMNS[:-1], Column("eta"), _COLUMNS[-1]]
-        write_records("table", records, columns, limit=limit)
-    else:
-        full = (status_record(one.status) | {"forecast": one.forecast.record()} for one in children)
-        write_records(invocation.output, full, _COLUMNS, limit=limit)
+    children = [node for node in nodes if parent(node.status.path) == path]
+    write_records(invocation.output, children, CAMPAIGNS, limit=limit, record=_record)
+
+
+def _record(node: CampaignNode) -> Record:
+    return status_record(node.status) | {"forecast": node.forecast.record()}
 
 
 @click.command()
@@ -75,27 +62,10 @@ def tree(invocation: Invocation, *, path: str, limit: int | None) -> None:
     """
     with invocation.reader() as client:
         nodes = client.campaign(path).tree()
-    if invocation.output == "table":
-        records = (_shown(node, name) for node, name in _branches(path, nodes))
-        write_records("table", records, _COLUMNS, limit=limit)
-    else:
-        write_records(invocation.output, map(status_record, nodes), _COLUMNS, limit=limit)
-
-
-_COLUMNS = [
-    *map(Column, ("campaign", "state", "tasks", "final", *STATUSES)),
-    Column("paused itself", gives_way=True),
-]
-
-
-def _shown(one: Status, name: str) -> dict[str, Any]:
-    return {
-        "campaign": name,
-        "state": shown_state(one),
-        "tasks": f"{one.total:,}",
-        "final": one.final_share,
-        "paused itself": one.paused_why,
-    } | {status: f"{getattr(one, status):,}" for status in STATUSES if getattr(one, status)}
+    drawn = {node.campaign_id: (node, name) for node, name in _branches(path, nodes)}
+    columns = named(lambda campaign: drawn[campaign.campaign_id][1])
+    rows = [node for node, _ in drawn.values()]
+    write_records(invocation.output, rows, columns, limit=limit, record=status_record)
 
 
 def _branches(top: str, nodes: Sequence[Status]) -> Iterator[tuple[Status, str]]:
@@ -130,17 +100,18 @@ def _branches(top: str, nodes: Sequence[Status]) -> Iterator[tuple[Status, str]]
 def status(invocation: Invocation, *, path: str, below: bool) -> None:
     """Show the progress of PATH and all below it.
 
-    Shows tasks by status, the rate at which they end, the ETA, agents, and the most frequent
-    errors. The ETA leaves out tasks that cannot end, and shows why they cannot. The rate is that of
-    the last ten minutes, or longer if few tasks end. The command reads counters, not tasks, so it
-    is fast for any number of tasks.
+    Shows tasks by status, the rate at which they end, the ETA, agents, the most frequent errors,
+    and what is in the way or broken, as `taskq explain` has it. The ETA leaves out tasks that
+    cannot end. The rate is that of the last ten minutes, or longer if few tasks end. The time that
+    it takes does not depend on the number of tasks.
 
     Example:
       taskq status /demo
     """
     with invocation.reader() as client:
         nodes = read_tree(client.queries, path).nodes if below else None
-        overview = read_overview(client, path, nodes)
+        explanation = client.campaign(path).explain() if below else None
+        overview = read_overview(client, path, nodes, explanation)
         forecast = nodes[path].forecast if nodes is not None else None
         behind_s = client.behind_s
     lines = overview.lines()

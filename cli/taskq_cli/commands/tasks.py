@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -15,15 +15,17 @@ import click
 
 from taskq import Client
 from taskq.campaign import verbs
-from taskq.campaign.bulk import BulkProgress, Choice
+from taskq.campaign.bulk import BulkProgress
+from taskq.diagnosis.tables.tasks import columns
 from taskq.model.seed import RETRIABLE, STATUSES
 from taskq.model.views import TaskView
-from taskq.model.words import as_json, counted, progress
-from taskq_cli.display.output import Column, Record, as_record, write_record, write_records
+from taskq.model.words import counted
+from taskq_cli.display.output import Record, write_record, write_records
 from taskq_cli.display.progress import chunk_display
 from taskq_cli.display.text import most_common, one_line
 from taskq_cli.early_exits import confirm, resumable
 from taskq_cli.invocation import Invocation, campaign_column, campaigns_with
+from taskq_cli.options.keys import keys_options, named_keys
 from taskq_cli.options.shared import (
     below_option,
     dry_run_option,
@@ -34,6 +36,14 @@ from taskq_cli.options.shared import (
     where_option,
     yes_option,
 )
+
+SHOWN = 6
+MAX_GROUPED = 100_000
+
+_CHUNK: Final = 200
+#: Statuses in which the last attempt shows why a task is where it is.
+_ENDED: Final = frozenset({"failed", "delayed", "waiting"})
+_OF_ATTEMPTS: Final = re.compile(r"\b(host|site|class|error|exit_code)\b")
 
 
 @dataclass
@@ -51,9 +61,9 @@ class Bulk:
         """Act; return how many tasks it moved, or would move. Ctrl-C becomes `Interrupted`."""
         with resumable(), chunk_display(f"looking at {self.path}") as show:
 
-            def note(one: BulkProgress) -> None:
-                self.examples = one.examples
-                show(one.looked, one.of, f"{one.matched:,} match")
+            def note(progress: BulkProgress) -> None:
+                self.examples = progress.examples
+                show(progress.looked, progress.of, f"{progress.matched:,} match")
 
             return act(where=self.where, below=self.below, dry_run=self.dry_run, on_progress=note)
 
@@ -65,8 +75,11 @@ class Bulk:
         if self.dry_run and self.where is not None:
             record["examples"] = self.examples
             lines += [
-                one_line(f"  {one.campaign}  {one.key}  {one.status}, attempt {one.attempt}")
-                for one in self.examples
+                one_line(
+                    f"  {example.campaign}  {example.key}  {example.status}, "
+                    f"attempt {example.attempt}"
+                )
+                for example in self.examples
             ]
             if moved > len(self.examples):
                 extent = "" if self.below else " --no-below"
@@ -75,8 +88,6 @@ class Bulk:
         write_record(self.invocation.output, record, "\n".join(lines))
 
 
-SHOWN = 6
-MAX_GROUPED = 100_000
 """Most failed and lost attempts that are grouped: grouping reads them all, which takes time."""
 
 
@@ -97,24 +108,10 @@ def explain_no_such_class(client: Client, path: str, error_class: str) -> str:
     return f"{none}; attempts there have: {most_common(there, SHOWN)}."
 
 
-_CHUNK: Final = 200
-#: Statuses in which the last attempt shows why a task is where it is.
-_ENDED: Final = frozenset({"failed", "delayed", "waiting"})
-_OF_ATTEMPTS: Final = re.compile(r"\b(host|site|class|error|exit_code)\b")
-
-_key_option: Final = click.option(
-    "--key",
-    "keys",
-    multiple=True,
-    metavar="KEY",
-    help="Only this task of CAMPAIGN itself. May be repeated.",
-)
-
-
 @click.command()
 @path_argument(metavar="CAMPAIGN")
 @click.option("--status", type=click.Choice(STATUSES), help="Only tasks in this status.")
-@_key_option
+@keys_options
 @where_option
 @below_option
 @limit_option
@@ -125,6 +122,7 @@ def tasks(
     path: str,
     status: str | None,
     keys: tuple[str, ...],
+    key_file: str | None,
     where: str | None,
     below: bool,
     limit: int | None,
@@ -136,35 +134,21 @@ def tasks(
     Examples:
       taskq tasks /demo --status failed --limit 20
       taskq tasks /demo --where 'host = "n17" and state = "failed"'
+      taskq tasks /demo --keys wanted.txt
     """
-    Choice(keys or None, where)  # not both
+    keys = named_keys(keys, key_file)
     with invocation.reader() as client:
-        found = client.campaign(path).tasks(status, where=where, below=below)
-        records: Iterator[Record]
-        records = _with_keys(client, path, keys, status) if keys else map(as_record, found)
-        seen: list[Record] = []
+        campaign = client.campaign(path)
+        rows = campaign.tasks(status, keys=keys or None, where=where, below=below)
+        seen: list[TaskView] = []
+        last: dict[tuple[str, int], Record] = {}
         if invocation.output == "table":
-            records = _with_last(client, records, seen)
-        columns = [
+            rows = _with_last(client, rows, seen, last)
+        shown = [
             *campaign_column(client, path, below=below),
-            Column("key"),
-            Column("status"),
-            Column(
-                "progress",
-                lambda one: progress(one["progress"], one["progress_note"]),
-                gives_way=True,
-            ),
-            Column("attempt"),
-            Column("failures"),
-            Column("losses"),
-            Column("priority"),
-            Column("since", lambda one: one["claimed_at"] or one["last"].get("ended_at")),
-            Column("due", lambda one: one["due_at"] if one["status"] == "delayed" else None),
-            Column("host", lambda one: one["host"] or one["last"].get("host")),
-            Column("class", lambda one: one["last"].get("error_class")),
-            Column("payload", lambda one: as_json(one["payload"]), gives_way=True),
+            *columns(lambda task: last.get((task.campaign, task.task_id))),
         ]
-        write_records(invocation.output, records, columns, limit=limit)
+        write_records(invocation.output, rows, shown, limit=limit)
     if (
         where is not None
         and invocation.output == "table"
@@ -191,7 +175,7 @@ def tasks(
     help="Only tasks whose last attempt ended with this class, as in `taskq failures`: time-limit, "
     "agent-lost, exit-3, the name of an exception.",
 )
-@_key_option
+@keys_options
 @where_option
 @below_option
 @dry_run_option
@@ -204,6 +188,7 @@ def retry(
     status: str | None,
     error_class: str | None,
     keys: tuple[str, ...],
+    key_file: str | None,
     where: str | None,
     below: bool,
     dry_run: bool,
@@ -214,7 +199,7 @@ def retry(
     Their failures count from zero again, and any host may get them. Delayed tasks do not wait for
     their backoff. Results of done tasks are withdrawn: they stay in `taskq logs`, and other
     hosts get these tasks first. Cancelled campaigns below are left out. For done tasks, and without
-    --key, --where and --error-class, the command asks first.
+    --key, --keys, --where and --error-class, the command asks first.
 
     Examples:
       taskq retry /demo --error-class time-limit
@@ -222,6 +207,7 @@ def retry(
       taskq retry /demo --where 'error ~ "timeout" and host = "n17"' --dry-run
     """
     bulk = Bulk(invocation, path, where, below, dry_run)
+    keys = named_keys(keys, key_file)
     status = verbs.status_to_retry(status, where)
     with invocation.client() as client:
         campaign = client.campaign(path)
@@ -244,7 +230,7 @@ def retry(
 
 @click.command()
 @path_argument(metavar="CAMPAIGN")
-@_key_option
+@keys_options
 @where_option
 @below_option
 @dry_run_option
@@ -255,6 +241,7 @@ def cancel(
     *,
     path: str,
     keys: tuple[str, ...],
+    key_file: str | None,
     where: str | None,
     below: bool,
     dry_run: bool,
@@ -262,9 +249,10 @@ def cancel(
 ) -> None:
     """Cancel tasks of CAMPAIGN and all below it that are not final.
 
-    Agents stop running ones. Without --key, --where and --no-below, the campaigns themselves are
-    cancelled: they accept no tasks until `taskq campaign resume`. `taskq retry --status cancelled`
-    restores cancelled tasks. Without --key and --where, the command asks first.
+    Agents stop running ones. Without --key, --keys, --where and --no-below, the campaigns
+    themselves are cancelled: they accept no tasks until `taskq campaign resume`. `taskq retry
+    --status cancelled` restores cancelled tasks. Without --key and --keys, the command says how
+    many there are, and asks first.
 
     Examples:
       taskq cancel /demo --key seed=7 --key seed=8
@@ -272,39 +260,39 @@ def cancel(
       taskq campaign cancel /demo --yes
     """
     bulk = Bulk(invocation, path, where, below, dry_run)
+    keys = named_keys(keys, key_file)
     with invocation.client() as client:
         campaign = client.campaign(path)
-        if not (dry_run or keys or where is not None):
-            unfinished = counted(campaign.status(below=below).unfinished, "unfinished task")
-            confirm(f"Cancel {_extent(path, below=below)}, with {unfinished}?", yes=yes)
+        if not (dry_run or yes or keys):
+            extent = _extent(path, below=below)
+            if where is None:
+                unfinished = counted(campaign.status(below=below).unfinished, "unfinished task")
+                confirm(f"Cancel {extent}, with {unfinished}?", yes=yes)
+            elif found := replace(bulk, dry_run=True).run(campaign.cancel):
+                confirm(f"Cancel {counted(found, 'matching task')} of {extent}?", yes=yes)
         moved = bulk.run(partial(campaign.cancel, keys or None))
     bulk.write(moved, done="cancelled", would="would be cancelled")
 
 
-def _with_last(client: Client, records: Iterator[Record], seen: list[Record]) -> Iterator[Record]:
-    """Yield tasks with their last attempts; add the first task of each chunk to `seen`."""
-    while chunk := list(islice(records, _CHUNK)):
+def _with_last(
+    client: Client,
+    rows: Iterator[TaskView],
+    seen: list[TaskView],
+    last: dict[tuple[str, int], Record],
+) -> Iterator[TaskView]:
+    """Yield tasks. Note last attempts in `last`, and the first task of each chunk in `seen`."""
+    while chunk := list(islice(rows, _CHUNK)):
         seen.extend(chunk[:1])
         tried = defaultdict(list)
-        for one in chunk:
-            if one["attempt"] and one["status"] in _ENDED:
-                tried[one["campaign"]].append(one["task_id"])
-        last: dict[int, Record] = {}
+        for task in chunk:
+            if task.attempt and task.status in _ENDED:
+                tried[task.campaign].append(task.task_id)
         for path, tasks in tried.items():
             campaign = client.campaign(path).campaign_id
-            rows = client.queries.rows("last_attempts", campaign=campaign, tasks=tasks)
-            last |= {row["task_id"]: row for row in rows}
-        yield from (dict(one) | {"last": last.get(one["task_id"], {})} for one in chunk)
+            found = client.queries.rows("last_attempts", campaign=campaign, tasks=tasks)
+            last |= {(path, row["task_id"]): row for row in found}
+        yield from chunk
 
 
 def _extent(path: str, *, below: bool) -> str:
     return f"{path} and all below it" if below else f"{path} itself"
-
-
-def _with_keys(
-    client: Client, path: str, keys: tuple[str, ...], status: str | None
-) -> Iterator[Record]:
-    campaign = client.campaign(path)
-    for task in [campaign.task(key) for key in keys]:
-        if status is None or task.status == status:
-            yield as_record(task)

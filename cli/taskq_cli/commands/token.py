@@ -12,11 +12,12 @@ from typing import Any, Final, TextIO, get_args
 import click
 
 from taskq.db.tokens import DAYS, Kind, Token
+from taskq.diagnosis.tables.tokens import TOKENS
 from taskq.model.errors import Conflict, NotFound, UsageError
 from taskq.model.version import VERSION
 from taskq.model.words import DAY_S, command, counted, instant
 from taskq.pilots.agent_file import checksum_line
-from taskq_cli.display.output import Column, as_record, write_record, write_records
+from taskq_cli.display.output import as_record, write_record, write_records
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.shared import (
     campaign_option,
@@ -137,8 +138,8 @@ def create(
 
 def _rotation(tokens: Sequence[Token], name: str) -> str:
     """Return how to replace a token whose name is taken."""
-    taken = {one.name for one in tokens if one.state != "revoked"}
-    old = next(one for one in tokens if one.name == name and one.state != "revoked")
+    taken = {known.name for known in tokens if known.state != "revoked"}
+    old = next(known for known in tokens if known.name == name and known.state != "revoked")
     revoke = command("token", "revoke", name)
     if old.state != "valid":
         return f"there is a token {name}, which is {old.state}: `{revoke}`, then create it again"
@@ -162,19 +163,7 @@ def list_(invocation: Invocation) -> None:
     """
     with invocation.client() as client:
         found = client.tokens.list()
-    columns = [
-        Column("name"),
-        Column("kind"),
-        Column("state"),
-        Column("expires", lambda one: one["expires_at"]),
-        Column("uses", _uses),
-        Column("sessions", lambda one: one["sessions"] if one["kind"] == "site" else None),
-        Column("campaigns", lambda one: one["paths"]),
-        Column("site", lambda one: one["at_site"], gives_way=True),
-        Column("networks", gives_way=True),
-        Column("created", lambda one: one["created_at"], gives_way=True),
-    ]
-    write_records(invocation.output, map(as_record, found), columns)
+    write_records(invocation.output, found, TOKENS)
 
 
 @token.command()
@@ -191,8 +180,8 @@ def revoke(invocation: Invocation, *, name: str, dry_run: bool) -> None:
     """
     with invocation.client() as client:
         if dry_run:
-            valid = (one for one in client.tokens.list() if one.state != "revoked")
-            found = [one for one in valid if one.name == name]
+            valid = (known for known in client.tokens.list() if known.state != "revoked")
+            found = [known for known in valid if known.name == name]
             if not found:
                 raise NotFound(f"no token {name}; `taskq token list` shows all")
             sessions = counted(found[0].sessions, "session")
@@ -205,12 +194,6 @@ def revoke(invocation: Invocation, *, name: str, dry_run: bool) -> None:
         f"{counted(revoked.attempts, 'attempt')} handed back."
     )
     write_record(invocation.output, as_record(revoked, name=name), text)
-
-
-def _uses(one: Any) -> str | None:
-    if one["kind"] != "site":
-        return None
-    return str(one["uses"]) if one["max_uses"] is None else f"{one['uses']} of {one['max_uses']}"
 
 
 @contextmanager

@@ -13,21 +13,21 @@ from typing import Any, Final, TypeAlias
 
 import click
 
-from taskq import Client
+from taskq import Campaign, Client
 from taskq.diagnosis.campaign_tree import TreeReadings, parent
 from taskq.diagnosis.forecast import Forecast
+from taskq.diagnosis.reasons import Explanation
+from taskq.diagnosis.tables.campaigns import STATUS, state
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.views import Status
 from taskq.model.words import counted, duration, instant, rate
 from taskq_cli.display import render
-from taskq_cli.display.output import write_record
+from taskq_cli.display.output import fit, write_record
 from taskq_cli.display.overview import (
-    PAUSED,
+    REASONS,
     Overview,
     counts,
     read_overview,
-    resume_commands,
-    shown_state,
 )
 from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import TasksFailed, TimedOut
@@ -41,6 +41,8 @@ from taskq_cli.options.shared import (
 )
 
 CHILDREN: Final = 10
+#: How many times as long as reading an explanation takes it is kept.
+_REST: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,28 +76,20 @@ class Progress:
         parts = [
             instant(self.at),
             status.path,
-            shown_state(status),
+            state(status),
             f"{status.final}/{status.total}",
             status.final_share,
             *(f"{name} {n}" for name, n in counts(status).items() if n),
             self._pace(),
             counted(len(self.overview.agents), "agent"),
-            f"paused itself: {one_line(status.paused_why)}" if status.paused_why else "",
-            *(f"{status.state} by {one}" for one in self.overview.closed_by if one != status.path),
             *(
-                f"{one.path} paused itself until {resume_commands([one.path])}"
-                for one in self.overview.paused_below[:PAUSED]
+                "  ".join(
+                    one_line(it) for it in (reason.text, *(f"$ {it}" for it in reason.commands))
+                )
+                for reason in self.overview.reasons[:REASONS]
             ),
-            self._resuming(),
         ]
         return "  ".join(filter(None, parts))
-
-    def _resuming(self) -> str:
-        """Return how to resume closed campaigns, if tasks wait there."""
-        closed = self.overview.closed_by
-        if not closed or not self.overview.status.unfinished:
-            return ""
-        return f"no tasks are handed out until {resume_commands(closed)}"
 
     def picture(self) -> render.Picture:
         """Return the sample as a picture for a terminal that can redraw."""
@@ -115,21 +109,10 @@ class Progress:
 
     def _children(self) -> tuple[render.Picture, ...]:
         """Return a table of the campaigns below, unfinished ones first."""
-        shown = sorted(self.children, key=lambda one: not one.unfinished)[:CHILDREN]
-        titles = ["campaign", "final", "tasks", "working", "failed"]
-        rows = [
-            [
-                one.path,
-                one.final_share,
-                f"{one.total:,}",
-                f"{one.working:,}",
-                f"{one.failed:,}",
-            ]
-            for one in shown
-        ]
+        shown = sorted(self.children, key=lambda child: not child.unfinished)[:CHILDREN]
         more = len(self.children) - len(shown)
         rest = f"and {counted(more, 'campaign')} more: `taskq ls {self.overview.status.path}`"
-        return ("", render.table(render.fit(titles, rows, sys.stdout)), *([rest] if more else []))
+        return ("", render.table(fit(STATUS, shown, sys.stdout)), *([rest] if more else []))
 
 
 Show: TypeAlias = Callable[[Progress], None]
@@ -170,12 +153,13 @@ def watch(
         raise UsageError("watch writes one record after the other: use --output jsonl")
     with invocation.client() as client, _display(invocation.output) as show:
         readings, began = TreeReadings(path), time.monotonic()
+        explained = _Explained(client.campaign(path)) if below else None
         ends_at = math.inf if timeout_s is None else began + timeout_s
         status = None
         while True:
             looked_at = time.monotonic()
             try:
-                progress = _sample(client, readings, began, below=below)
+                progress = _sample(client, readings, began, explained)
             except Unavailable as error:
                 click.echo(f"{one_line(str(error))}; trying again", err=True)
             else:
@@ -194,15 +178,37 @@ def watch(
         raise TasksFailed(f"{counted(status.failed, 'task')} failed; see `taskq failures {path}`.")
 
 
-def _sample(client: Client, readings: TreeReadings, began: float, *, below: bool) -> Progress:
-    path = readings.path
-    nodes = readings.tree(client.queries).nodes if below else None
-    overview = read_overview(client, path, nodes)
+class _Explained:
+    """The explanation of a campaign, which is read again after 20 times as long as reading took."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+        self._read_at = -math.inf
+        self._known: Explanation | None = None
+
+    def now(self, unfinished: int) -> Explanation:
+        """Return it. unfinished: tasks; the end is explained at once."""
+        begun = time.monotonic()
+        if self._known is None or begun >= self._read_at or not unfinished:
+            self._known = self._campaign.explain()
+            self._read_at = time.monotonic() + _REST * (time.monotonic() - begun)
+        return self._known
+
+
+def _sample(
+    client: Client, readings: TreeReadings, began: float, explained: _Explained | None
+) -> Progress:
+    """Return a sample. explained: None: without the campaigns below."""
+    path, explanation = readings.path, None
+    nodes = None if explained is None else readings.tree(client.queries).nodes
+    if explained is not None and nodes is not None:
+        explanation = explained.now(nodes[path].status.unfinished)
+    overview = read_overview(client, path, nodes, explanation)
     if nodes is None and not overview.status.children:
         nodes = readings.tree(client.queries).nodes
     return Progress(
         overview=overview,
-        children=[one.status for name, one in (nodes or {}).items() if parent(name) == path],
+        children=[node.status for name, node in (nodes or {}).items() if parent(name) == path],
         at=datetime.now(timezone.utc),
         elapsed_s=time.monotonic() - began,
         forecast=None if nodes is None else nodes[path].forecast,

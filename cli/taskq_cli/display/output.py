@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from datetime import datetime
+from dataclasses import fields, is_dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO, TypeVar
 
 import click
 
-from taskq.model.words import as_json, as_text, instant, plain
+from taskq.model.columns import Column, filled, shown
+from taskq.model.words import as_json, plain
 from taskq_cli.display import render
 from taskq_cli.display.text import one_line, safe_json
 
@@ -24,27 +24,7 @@ TABLE_ROWS: Final = 1_000
 """Most rows of a table, which keeps them in memory to know how wide its columns are."""
 
 Record = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table.
-
-    cell: returns the value to show for a record; None: the field with the column's name. gives_way:
-    whether a narrow terminal shortens this column first. yields: if that is not enough, columns
-    with the highest number are left out first, and of equal ones the last. sparse: whether empty
-    cells do not count when the column is left out because all its cells are alike.
-    """
-
-    title: str
-    cell: Callable[[Record], object] | None = None
-    gives_way: bool = False
-    yields: int = 0
-    sparse: bool = False
-
-    def text(self, record: Record) -> str:
-        """Return the cell of a record."""
-        return _cell(record.get(self.title) if self.cell is None else self.cell(record))
+Row = TypeVar("Row")
 
 
 def as_record(view: object, **more: object) -> dict[str, Any]:
@@ -60,18 +40,23 @@ def as_record(view: object, **more: object) -> dict[str, Any]:
 
 
 def write_records(
-    output: str, records: Iterable[Record], columns: Sequence[Column], *, limit: int | None = None
+    output: str,
+    rows: Iterable[Row],
+    columns: Sequence[Column[Row]],
+    *,
+    limit: int | None = None,
+    record: Callable[[Row], Record] = as_record,
 ) -> None:
-    """Write records to standard output in the format `output`.
+    """Write rows to standard output in the format `output`: views of the queue, or records.
 
     At most `limit` of them; without a limit a table has at most `TABLE_ROWS`. A table leaves out
-    columns that are empty in all rows.
+    columns that say nothing of any row. record: returns what JSON has of a row.
     """
     if output == "table":
-        _write_table(iter(records), columns, TABLE_ROWS if limit is None else limit)
+        _write_table(iter(rows), columns, TABLE_ROWS if limit is None else limit)
         return
-    chosen = records if limit is None else islice(records, limit)
-    lines = (_json(record) for record in chosen)
+    chosen = rows if limit is None else islice(rows, limit)
+    lines = (_json(record(row)) for row in chosen)
     if output == "jsonl":
         sys.stdout.writelines(f"{line}\n" for line in lines)
         return
@@ -93,7 +78,9 @@ def facts(pairs: Mapping[str, object]) -> str:
     """Return names and values, one pair a line; pairs without a value are left out."""
     width = max(map(len, pairs))
     return "\n".join(
-        f"{name:<{width}}  {text}" for name, value in pairs.items() if (text := _cell(value))
+        f"{name:<{width}}  {text}"
+        for name, value in pairs.items()
+        if (text := one_line(shown(value)))
     )
 
 
@@ -101,24 +88,28 @@ def paragraph(text: str, commands: Iterable[str] = (), mark: str = "") -> str:
     """Return a text folded for the terminal, with commands below it that can be pasted whole."""
     folded = render.as_text(render.Paragraph(mark, one_line(text)))
     margin = " " * (len(mark) or 2)
-    return folded + "".join(f"{margin}$ {one_line(one)}\n" for one in commands)
+    return folded + "".join(f"{margin}$ {one_line(command)}\n" for command in commands)
 
 
-def _write_table(records: Iterator[Record], columns: Sequence[Column], limit: int) -> None:
-    shown = list(islice(records, limit))
-    if not shown:
+def fit(columns: Sequence[Column[Row]], rows: Sequence[Row], stream: TextIO) -> render.Fitted:
+    """Return the table of rows as it fits a terminal, without columns that say nothing."""
+    chosen = filled(columns, rows)
+    return render.fit(
+        [one_line(column.title) for column in chosen],
+        [[one_line(column.text(row)) for column in chosen] for row in rows],
+        stream,
+        gives_way=[one_line(column.title) for column in chosen if column.gives_way],
+        yields=[column.yields for column in chosen],
+        sparse=[one_line(column.title) for column in chosen if column.sparse],
+    )
+
+
+def _write_table(rows: Iterator[Row], columns: Sequence[Column[Row]], limit: int) -> None:
+    chosen = list(islice(rows, limit))
+    if not chosen:
         click.echo("There are none.", err=True)
         return
-    cells = {column: [column.text(record) for record in shown] for column in columns}
-    filled = [column for column in columns if any(cells[column])]
-    fitted = render.fit(
-        [one_line(column.title) for column in filled],
-        list(zip(*(cells[column] for column in filled), strict=True)),
-        sys.stdout,
-        gives_way=[one_line(column.title) for column in filled if column.gives_way],
-        yields=[column.yields for column in filled],
-        sparse=[one_line(column.title) for column in filled if column.sparse],
-    )
+    fitted = fit(columns, chosen, sys.stdout)
     sys.stdout.write(render.as_text(render.table(fitted)))
     sys.stdout.flush()
     if fitted.alike:
@@ -126,7 +117,7 @@ def _write_table(records: Iterator[Record], columns: Sequence[Column], limit: in
         click.echo(f"The same in all rows: {same}.", err=True)
     if fitted.dropped:
         click.echo(f"No room here for: {', '.join(fitted.dropped)}.", err=True)
-    if next(records, None) is not None:
+    if next(rows, None) is not None:
         click.echo(
             f"There are more than these {limit:,}; --limit N shows more, --output jsonl all.",
             err=True,
@@ -142,15 +133,3 @@ def _plain(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
     return as_record(value) if is_dataclass(value) else plain(value)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, datetime):
-        return instant(value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return one_line(", ".join(value))
-    return one_line(str(value) if isinstance(value, Path) else as_text(value))

@@ -9,13 +9,26 @@ from typing import Any, Final
 
 from taskq import Campaign, Client
 from taskq.diagnosis.campaign_tree import CampaignNode
+from taskq.diagnosis.events import event_of
 from taskq.diagnosis.forecast import Forecast
+from taskq.diagnosis.reasons import Explanation, Reason
+from taskq.diagnosis.tables.agents import is_late
+from taskq.diagnosis.tables.campaigns import state
 from taskq.model.seed import STATUSES
-from taskq.model.views import AgentView, Hedges, LeftAgent, LeftOver, Refusals, Status
+from taskq.model.views import AgentView, Hedges, LeftAgent, Refusals, Status
 from taskq.model.words import beginning, command, counted, duration, rate
-from taskq_cli.display.fleet import MAX_LEFT_AGENTS, is_late, summarize_left_agents
+from taskq_cli.display.fleet import MAX_LEFT_AGENTS, summarize_left_agents
 from taskq_cli.display.output import as_record
 from taskq_cli.display.text import one_line
+
+CLASSES: Final = 3
+REASONS: Final = 3
+REFUSED: Final = 3
+HEDGED: Final = 3
+SHOWN_CHARS: Final = 200
+MAX_GROUPED: Final = 10_000
+
+MAX_AGENTS: Final = 1_000
 
 
 def counts(status: Status) -> dict[str, int]:
@@ -23,24 +36,12 @@ def counts(status: Status) -> dict[str, int]:
     return {name: getattr(status, name) for name in STATUSES}
 
 
-def shown_state(status: Status) -> str:
-    """Return the state for people: `finished` if a campaign is open and all its tasks ended."""
-    return "finished" if status.state == "open" and status.finished else status.state
-
-
 def status_record(status: Status) -> dict[str, Any]:
     """Return a status as a record for JSON, with whether all tasks have ended."""
     return as_record(status) | {"finished": status.finished}
 
 
-CLASSES: Final = 3
-PAUSED: Final = 3
-REFUSED: Final = 3
-HEDGED: Final = 3
-SHOWN_CHARS: Final = 200
-MAX_GROUPED: Final = 10_000
 """Most failed and lost attempts that are grouped: grouping reads them all, which takes time."""
-MAX_AGENTS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +49,25 @@ class Overview:
     """State of a campaign, with or without the campaigns below it.
 
     agents: `MAX_AGENTS` at most. classes: the most frequent error classes with their attempts;
-    None if there are more than `MAX_GROUPED` attempts. paused_below: the campaigns below it that
-    paused themselves. closed_by: the campaign and those above it, if they are not open.
-    left_agents: agents that left within the last hour. refusals: campaigns that agents cannot run.
-    left_over: unfinished tasks, and those that no agent can claim; None if unknown, without those
-    below.
+    None if there are more than `MAX_GROUPED` attempts. closed_by: the campaign and those above it,
+    if they are not open. left_agents: agents that left within the last hour. refusals: campaigns
+    that agents cannot run. explanation: of the campaign and all below it; None without those below.
     """
 
     status: Status
     agents: list[AgentView]
     classes: list[tuple[str, int]] | None
-    paused_below: list[Status]
     closed_by: list[str]
     left_agents: list[LeftAgent]
     refusals: list[Refusals]
-    left_over: LeftOver | None
     hedges: Hedges
+    explanation: Explanation | None
+
+    @property
+    def reasons(self) -> list[Reason]:
+        """The reasons that notifications report: what is in the way or broken, and the end."""
+        found = () if self.explanation is None else self.explanation.reasons
+        return [reason for reason in found if event_of(reason) is not None]
 
     def record(self) -> dict[str, Any]:
         """Return the overview as a record for JSON."""
@@ -73,11 +77,9 @@ class Overview:
         return status_record(self.status) | {
             "agents": len(self.agents),
             "agents_left": len(self.left_agents),
-            "unservable": self.left_over and self.left_over.unservable,
-            "unservable_why": self.left_over and self.left_over.reasons,
+            "reasons": None if self.explanation is None else self.reasons,
             "refusals": self.refusals,
             "failure_classes": classes,
-            "paused_below": [one.path for one in self.paused_below],
             "closed_by": self.closed_by,
             "hedges": self.hedges,
         }
@@ -87,57 +89,43 @@ class Overview:
         status = self.status
         tasks = counted(status.total, "task")
         far = f"{status.final_share} of {tasks}" if status.total else "no tasks yet"
-        return f"{status.path}  {shown_state(status)}  {far}"
+        return f"{status.path}  {state(status)}  {far}"
 
     def lines(self) -> list[str]:
-        """Return the lines below the title: agents, failures, refusals, pauses."""
+        """Return the lines below the title: agents, failures, refusals, what is in the way."""
         lines = [self._about_agents()]
         if self.status.failures or self.status.losses:
             lines.append(self._about_failures())
         if self.hedges.hedged:
             lines.append(self._about_hedges(self.hedges))
         lines += [
-            f"refused    {one.path} on {counted(one.hosts, 'host')} "
-            f"({one_line(', '.join(one.some_hosts or ()))}), last as "
-            f"{one_line(one.error_class or 'nothing')}: "
-            f"{beginning(one_line(one.error or ''), SHOWN_CHARS)}"
-            for one in self.refusals[:REFUSED]
+            f"refused    {refusal.path} on {counted(refusal.hosts, 'host')} "
+            f"({one_line(', '.join(refusal.some_hosts or ()))}), last as "
+            f"{one_line(refusal.error_class or 'nothing')}: "
+            f"{beginning(one_line(refusal.error or ''), SHOWN_CHARS)}"
+            for refusal in self.refusals[:REFUSED]
         ]
-        lines += [f"in vain    {one_line(reason)}" for reason in self._unclaimable_reasons()]
-        if self.status.paused_why:
-            lines.append(f"paused     itself: {one_line(self.status.paused_why)}")
-        if self.closed_by:
-            until = resume_commands(self.closed_by)
-            lines.append(f"{self.status.state:<9}  no tasks are handed out until {until}")
-        lines += [
-            f"paused     {one.path} itself: {one_line(one.paused_why or '')}; "
-            f"{resume_commands([one.path])} when that is repaired"
-            for one in self.paused_below[:PAUSED]
-        ]
-        if self.status.waiting and not self.status.working:
+        for reason in self.reasons[:REASONS]:
+            lines.append(
+                f"{'end' if reason.code == 'finished' else 'why':<9}  {one_line(reason.text)}"
+            )
+            lines += [f"{'':<9}  $ {one_line(it)}" for it in reason.commands]
+        if (more := len(self.reasons) - REASONS) > 0:
+            explain = command("explain", names=[self.status.path])
+            lines.append(f"why        {counted(more, 'more reason')}: `{explain}`")
+        elif self.explanation is None and self.status.waiting and not self.status.working:
             lines.append(f"why        `taskq explain {self.status.path}` says why they wait")
-        if (more := len(self.paused_below) - PAUSED) > 0:
-            lines.append(f"paused     {more:,} more below; see `taskq tree {self.status.path}`")
         return lines
-
-    def _unclaimable_reasons(self) -> list[str]:
-        """Return why no agent can claim waiting tasks, except pauses, which have own lines."""
-        paused = tuple(f"{one.path} has paused" for one in [self.status, *self.paused_below])
-        reasons = self.left_over.reasons if self.left_over is not None else ()
-        return [reason for reason in reasons if not reason.startswith(paused)]
 
     def _about_agents(self) -> str:
         if not self.agents:
             hint = f"; {summarize_left_agents(self.left_agents)}" if self.left_agents else ""
-            unservable = self.left_over.unservable if self.left_over is not None else 0
-            if self.status.unfinished > unservable:
-                hint += f"; `taskq agent run --campaign {self.status.path}` starts one"
             return f"agents     none{hint}"
         more = "over " if len(self.agents) == MAX_AGENTS else ""
         hosts = counted(len({agent.host for agent in self.agents}), "host")
         slots = counted(sum(agent.slots for agent in self.agents), "slot")
         silent = f"silent {duration(max(agent.silent_s for agent in self.agents))} at most"
-        if late := [agent for agent in self.agents if is_late(agent.silent_s, agent.lease_s)]:
+        if late := [agent for agent in self.agents if is_late(agent)]:
             lost = duration(min(agent.lease_s for agent in late))
             silent += f", {len(late):,} too long: they count as lost after {lost}"
         else:
@@ -155,12 +143,12 @@ class Overview:
     def _about_hedges(self, hedges: Hedges) -> str:
         tasks = counted(hedges.hedged, "task")
         text = f"hedged     {tasks} had a second attempt; {hedges.running:,} at work again"
-        for one in hedges.longest[:HEDGED]:
-            where = "" if one.campaign == self.status.path else f"{one.campaign} "
+        for hedge in hedges.longest[:HEDGED]:
+            where = "" if hedge.campaign == self.status.path else f"{hedge.campaign} "
             text += (
-                f"\n           {where}{one_line(one.key)[:SHOWN_CHARS]} on {one_line(one.host)} "
-                f"for {duration(one.run_s)}, first on {one_line(one.first_host)} "
-                f"{duration(one.first_run_s)} ago"
+                f"\n           {where}{one_line(hedge.key)[:SHOWN_CHARS]} on "
+                f"{one_line(hedge.host)} for {duration(hedge.run_s)}, "
+                f"first on {one_line(hedge.first_host)} {duration(hedge.first_run_s)} ago"
             )
         return text
 
@@ -178,7 +166,10 @@ def resume_commands(paths: list[str]) -> str:
 
 
 def read_overview(
-    client: Client, path: str, nodes: Mapping[str, CampaignNode] | None = None
+    client: Client,
+    path: str,
+    nodes: Mapping[str, CampaignNode] | None = None,
+    explanation: Explanation | None = None,
 ) -> Overview:
     """Read the overview of a campaign; raise `NotFound`.
 
@@ -186,31 +177,20 @@ def read_overview(
     """
     campaign, below = client.campaign(path), nodes is not None
     status = campaign.status(below=False) if nodes is None else nodes[path].status
-    own = [status] if nodes is None else [one.own for one in nodes.values()]
-    refusals = [one for one in client.refusals(path) if below or one.path == path]
-    left_over = client.left_over(path) if below or not status.children else None
-    troubled = (
-        status.failures
-        or status.losses
-        or refusals
-        or (left_over is not None and left_over.unservable)
-    )
-    # Without failures, refusals and leftovers no campaign has paused itself.
-    own = own if troubled else []
+    own = [status] if nodes is None else [node.own for node in nodes.values()]
     classes: Counter[str] = Counter()
     groupable = status.failures + status.losses <= MAX_GROUPED
     for node in own if groupable else ():
         if node.failures or node.losses:
-            one = Campaign(client.queries, node.campaign_id, node.path)
-            classes.update(one.failure_classes(below=False))
+            campaign = Campaign(client.queries, node.campaign_id, node.path)
+            classes.update(campaign.failure_classes(below=False))
     return Overview(
         status=status,
         agents=client.agents(path, limit=MAX_AGENTS),
         classes=classes.most_common(CLASSES) if groupable else None,
         closed_by=[] if status.state == "open" else campaign.closed_by(),
-        paused_below=[one for one in own if one.paused_why and one.path != status.path],
         left_agents=client.left_agents(path, limit=MAX_LEFT_AGENTS),
-        refusals=refusals,
-        left_over=left_over,
+        refusals=[refusal for refusal in client.refusals(path) if below or refusal.path == path],
         hedges=campaign.hedges(below=below),
+        explanation=explanation,
     )

@@ -8,14 +8,24 @@ from datetime import datetime, timezone
 from typing import Any, Final
 
 from taskq import Client
+from taskq.diagnosis.tables.pilots import about_loop
+from taskq.model.columns import Column
 from taskq.model.errors import NotFound
-from taskq.model.views import PilotView
-from taskq.model.words import duration
+from taskq.model.pilot_views import PilotView
 from taskq.pilots.drivers import make_driver, program
 from taskq.pilots.pilot_file import DescribedPilot, pilot_settings
 from taskq.pilots.settings import SETTINGS
-from taskq_cli.display.output import Column, as_record, facts, write_record
+from taskq_cli.display.output import Record, as_record, facts, write_record
 from taskq_cli.display.text import printable
+
+ROUND_COLUMNS: Final[tuple[Column[Record], ...]] = (
+    Column("pilot", lambda pilot: pilot["name"]),
+    Column("acted"),
+    Column("submitted"),
+    Column("cancelled"),
+    Column("ended"),
+    Column("trouble", gives_way=True),
+)
 
 
 def described(pilot: PilotView) -> str:
@@ -28,7 +38,7 @@ def described(pilot: PilotView) -> str:
             "status": pilot.status,
             "paused": pilot.paused_why,
             "trouble": pilot.trouble,
-            "loop": about_loop(pilot.looked_ago_s, pilot.looked_from),
+            "loop": about_loop(pilot),
             "jobs": f"{pilot.serving} serving, {pilot.starting} starting, {pilot.queued} queued",
             **{key: _shown(key, value) for key, value in pilot.settings.items()},
         }
@@ -43,15 +53,15 @@ def script_for(pilot: PilotView) -> str:
     return make_driver(pilot, settings, os.environ).script(names, pilot.path, program())
 
 
-def imagined(one: DescribedPilot) -> PilotView:
+def imagined(pilot: DescribedPilot) -> PilotView:
     """Return a view of a pilot that is not stored."""
     return PilotView(
         pilot_id=0,
-        name=one.name,
+        name=pilot.name,
         key="00000000",
-        path=one.path,
-        driver=one.driver,
-        settings=json.loads(one.settings.to_json()),
+        path=pilot.path,
+        driver=pilot.driver,
+        settings=json.loads(pilot.settings.to_json()),
         status="active",
         paused_why=None,
         failures=0,
@@ -80,56 +90,6 @@ def write_job(output: str, client: Client, name: str, number: int) -> None:
     write_record(output, record, text)
 
 
-def about_loop(looked_ago_s: float | None, looked_from: str | None) -> str:
-    """Return when a loop last looked at a pilot, and where."""
-    if looked_ago_s is None:
-        return "none yet"
-    return f"{duration(looked_ago_s)} ago on {looked_from}"
-
-
-def after(one: Any, since: str, until: str) -> str | None:
-    """Return the time between two instants of a record; None if one is missing."""
-    if one[since] is None or one[until] is None:
-        return None
-    return duration(max(0.0, (one[until] - one[since]).total_seconds()))
-
-
 def _shown(key: str, value: Any) -> str:
     """Return a stored setting for people."""
     return SETTINGS[key].shown(tuple(value) if isinstance(value, list) else value)
-
-
-PILOT_COLUMNS: Final = (
-    Column("name"),
-    Column("driver"),
-    Column("campaign", lambda one: one["path"]),
-    Column("status"),
-    Column("queued", lambda one: one["queued"] + one["submitting"]),
-    Column("starting"),
-    Column("serving"),
-    Column("most", lambda one: one["settings"].get("max_jobs")),
-    Column("loop", lambda one: about_loop(one["looked_ago_s"], one["looked_from"])),
-    Column("trouble", lambda one: one["paused_why"] or one["trouble"], gives_way=True),
-)
-
-JOB_COLUMNS: Final = (
-    Column("job", lambda one: one["number"]),
-    Column("status", lambda one: one["outcome"] or one["status"]),
-    Column("id", lambda one: one["native_id"]),
-    Column("host", lambda one: one["host"] or one["place"]),
-    Column("began", lambda one: one["began_at"]),
-    Column("started", lambda one: after(one, "began_at", "started_at")),
-    Column("heard", lambda one: after(one, "began_at", "heard_at")),
-    Column("lasted", lambda one: after(one, "started_at", "ended_at")),
-    Column("code", lambda one: one["exit_code"]),
-    Column("why", lambda one: one["left_why"] or one["why"], gives_way=True),
-)
-
-ROUND_COLUMNS: Final = (
-    Column("pilot", lambda one: one["name"]),
-    Column("acted"),
-    Column("submitted"),
-    Column("cancelled"),
-    Column("ended"),
-    Column("trouble", gives_way=True),
-)

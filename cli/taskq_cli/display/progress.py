@@ -17,6 +17,11 @@ from taskq_cli.display import render
 LINE_INTERVAL_S: Final = 10.0
 WINDOW_S: Final = 10.0
 
+#: Shows the share of the work that is done, None if unknown, and a text.
+ShowProgress: TypeAlias = Callable[["float | None", str], None]
+#: Shows how many are done, of how many, and the outcome so far.
+ShowChunk: TypeAlias = Callable[[int, int, str], None]
+
 
 class RateMeter:
     """The rate at which a count grew within the window, or since the first count."""
@@ -42,12 +47,6 @@ class RateMeter:
             return None
         (began, first), (now, last) = self._seen[0], self._seen[-1]
         return (last - first) / (now - began) if now > began else None
-
-
-#: Shows the share of the work that is done, None if unknown, and a text.
-ShowProgress: TypeAlias = Callable[["float | None", str], None]
-#: Shows how many are done, of how many, and the outcome so far.
-ShowChunk: TypeAlias = Callable[[int, int, str], None]
 
 
 @contextmanager

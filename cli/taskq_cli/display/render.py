@@ -162,12 +162,12 @@ def folded(text: str, width: int) -> list[str]:
 
     text = _COMMAND.sub(held, _UNIT.sub(_HELD, text))
     lines = [""]
-    for word in re.findall(r"\s*\S+", text):
+    for word in re.findall(r"\s*\S+", text.rstrip()):
         if lines[-1] and cell_len(lines[-1] + word.replace(_HELD, " ")) > width:
             lines.append(word.lstrip())
         else:
             lines[-1] += word
-    return [one.replace(_HELD, " ") for one in lines]
+    return [folded.replace(_HELD, " ") for folded in lines]
 
 
 def campaign(

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import BinaryIO, Final
 
-_LINE_END: Final = re.compile(r"\s*\n\s*")
 # Characters that JSON allows unescaped in a string but a terminal may interpret: control characters
 # beyond ASCII, and invisible ones or those that change the direction (https://trojansource.codes).
 _UNSAFE_IN_JSON: Final = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -30,7 +29,11 @@ def printable(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return printable text with line ends, and the white space around them, as one space."""
-    return _LINE_END.sub(" ", printable(text).strip("\n")).replace("\t", " ")
+    first, *others = printable(text).strip("\n").split("\n")
+    if others:
+        inner = (line.strip() for line in others[:-1])
+        first = " ".join([first.rstrip(), *filter(None, inner), others[-1].lstrip()])
+    return first.replace("\t", " ")
 
 
 def safe_json(text: str) -> str:

@@ -28,6 +28,12 @@ _EXAMPLE: Final = "--best 100 --by result.score --lowest"
 _TOGETHER: Final = f"--best N and --by FIELD go together, such as {_EXAMPLE}"
 _NAMES: Final = ("best", "by", "lowest", "group", "so_far", "live", "below")
 
+group_option: Final = click.option(
+    "--group",
+    metavar="FIELD",
+    help="Take only the best of the results with the same value here, such as payload.smiles.",
+)
+
 
 def _many(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
     """Check a number or a share."""
@@ -57,13 +63,6 @@ def ranking_options(note: str = "", *, shares: bool = True) -> Decorator:
     )
 
 
-group_option: Final = click.option(
-    "--group",
-    metavar="FIELD",
-    help="Take only the best of the results with the same value here, such as payload.smiles.",
-)
-
-
 def check_ranking(best: object, by: str | None, lowest: bool | None) -> None:
     """Raise `UsageError` for a ranking without a number of results."""
     if best is None and (by is not None or lowest is not None):
@@ -91,7 +90,8 @@ def ranked_by(campaign: Campaign, by: str | None, lowest: bool | None) -> tuple[
 def best_of(best: str, by: str, *, lowest: bool, group: str | None) -> Best:
     """Return what `--best N|P%` and its further options mean."""
     n = None if best.endswith("%") else int(best)
-    return Best(by, n, Fraction(best[:-1]) if n is None else None, lowest, group)
+    percent = Fraction(best[:-1]) if n is None else None
+    return Best(by, n=n, percent=percent, lowest=lowest, group=group)
 
 
 class BestOptions:

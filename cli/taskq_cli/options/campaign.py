@@ -13,17 +13,52 @@ from typing import Any, Final
 import click
 
 from taskq import CampaignSpec, Handler, RetryPolicy
-from taskq.ingest.sources.records import number_or_text
+from taskq.ingest.sources.records import given_value
 from taskq.model.errors import UsageError
 from taskq.model.settings import settings
 from taskq_cli.options.shared import setting_option, setting_value, together
 
 _SETTINGS: Final = [
-    one
+    setting
     for kind in (CampaignSpec, RetryPolicy)
-    for one in settings(kind).values()
-    if one.name != "path"
+    for setting in settings(kind).values()
+    if setting.name != "path"
 ]
+
+_OPTIONS: Final = (
+    click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM...]"),
+    click.option(
+        "--python",
+        metavar="MODULE:FUNCTION",
+        help="Execute tasks by a Python callable, in a long-lived child process.",
+    ),
+    click.option(
+        "--prepare",
+        metavar="MODULE:FUNCTION",
+        help="With --python: called once in each child, before its first task.",
+    ),
+    click.option(
+        "--process",
+        is_flag=True,
+        default=None,
+        help="The program is long-lived and speaks JSON lines; otherwise each task starts one.",
+    ),
+    *(
+        setting_option(setting, "those given replace all before, '' leaves none")
+        for setting in _SETTINGS
+    ),
+    click.option(
+        "--param",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A parameter that all tasks share: a number or text. May be repeated. Double quotes "
+        "make a number text.",
+    ),
+)
+_NAMES: Final = (
+    *("program", "python", "prepare", "process", "param"),
+    *(setting.name for setting in _SETTINGS),
+)
 
 
 class SpecOptions:
@@ -43,7 +78,9 @@ class SpecOptions:
         """Return the spec changed by the options; raise `InvalidCampaign` if it is not valid."""
         given = self._given
         changes = {
-            one.name: setting_value(one, given[one.name]) for one in _SETTINGS if one.name in given
+            setting.name: setting_value(setting, given[setting.name])
+            for setting in _SETTINGS
+            if setting.name in given
         }
         retry = {name: changes.pop(name) for name in settings(RetryPolicy) if name in changes}
         return replace(
@@ -85,36 +122,4 @@ def _param(text: str) -> tuple[str, int | float | str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise UsageError(f"--param {text!r} must read NAME=VALUE, such as exhaustiveness=8")
-    return name, number_or_text(value)
-
-
-_OPTIONS: Final = (
-    click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM...]"),
-    click.option(
-        "--python",
-        metavar="MODULE:FUNCTION",
-        help="Execute tasks by a Python callable, in a long-lived child process.",
-    ),
-    click.option(
-        "--prepare",
-        metavar="MODULE:FUNCTION",
-        help="With --python: called once in each child, before its first task.",
-    ),
-    click.option(
-        "--process",
-        is_flag=True,
-        default=None,
-        help="The program is long-lived and speaks JSON lines; otherwise each task starts one.",
-    ),
-    *(setting_option(one, "those given replace all before, '' leaves none") for one in _SETTINGS),
-    click.option(
-        "--param",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="A parameter that all tasks share: a number or text. May be repeated.",
-    ),
-)
-_NAMES: Final = (
-    *("program", "python", "prepare", "process", "param"),
-    *(one.name for one in _SETTINGS),
-)
+    return name, given_value(value)

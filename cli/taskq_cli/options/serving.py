@@ -45,6 +45,11 @@ tls_options: Final = together(
 )
 _MOST_PORT: Final = 65_535
 
+_PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+ENVIRONMENT: Final = "TASKQ_REDIS"
+_NEEDED: Final = ("redis", "msgspec")
+
 
 def _place(listen: str) -> tuple[str, int]:
     host, colon, port = listen.rpartition(":")
@@ -103,9 +108,6 @@ def log_to_stderr(*, verbose: bool, quiet: bool, as_json: bool = False) -> None:
         logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
-_PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
-
-
 class JsonFormatter(logging.Formatter):
     """Writes a record as one JSON object: time, level, logger, event, and the `extra` fields."""
 
@@ -122,10 +124,6 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
-
-
-ENVIRONMENT: Final = "TASKQ_REDIS"
-_NEEDED: Final = ("redis", "msgspec")
 
 
 def _address(

@@ -21,10 +21,47 @@ from taskq.model.errors import TaskqError, UsageError
 from taskq.model.seed import check_path
 from taskq.model.settings import CHOICE, FLAG, REQUIRED, TEXTS, Setting
 from taskq.model.words import duration
-from taskq_agent.text import size_in_bytes, time_s
+from taskq_agent.units import size_in_bytes, time_s
 from taskq_cli.invocation import Invocation
 
 Decorator: TypeAlias = Callable[[Any], Any]
+
+_DURATION: Final = re.compile(r"\d{1,9}(?:\.\d{1,3})? ?(s|m|min|h|d)")
+
+OUTPUTS: Final = ("table", "json", "jsonl")
+
+_FORMATS: Final = {"csv", "parquet", "sdf"}
+
+yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+blobs_option: Final = click.option(
+    "--blobs",
+    type=click.Path(),  # or a URL
+    metavar="URL",
+    help="Store of inputs and large results, the same for all users of the queue: a folder, "
+    "s3://bucket/prefix, or a URL that fsspec supports. [default: TASKQ_BLOBS, else the database]",
+)
+below_option: Final = click.option(
+    "--below/--no-below",
+    default=True,
+    show_default=True,
+    help="Include all campaigns below, or not.",
+)
+campaign_file_option: Final = click.option(
+    "--campaign-file",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="TOML",
+    help="Read the settings from a campaign file; PATH and other options take precedence.",
+)
+dry_run_option: Final = click.option(
+    "--dry-run", is_flag=True, help="Show what would happen; change nothing."
+)
+limit_option: Final = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Write at most N records. [default: 1,000 in a table, otherwise all]",
+)
 
 
 def together(*options: Decorator) -> Decorator:
@@ -38,41 +75,42 @@ def together(*options: Decorator) -> Decorator:
     return decorated
 
 
-def setting_option(one: Setting, several: str = "") -> Decorator:
+def setting_option(setting: Setting, several: str = "") -> Decorator:
     """Return the option of a declared setting. several: more help if it may be repeated."""
-    text = f"{one.plain[0].upper()}{one.plain[1:]}."
-    if one.drivers:
-        text = f"{', '.join(one.drivers)}: {one.plain}."
-    if one.kind is FLAG:
-        flags = f"{one.flag}/--no-{one.flag[2:]}"
-        usual = flags.split("/")[not one.default]
+    text = f"{setting.plain[0].upper()}{setting.plain[1:]}."
+    if setting.drivers:
+        text = f"{', '.join(setting.drivers)}: {setting.plain}."
+    if setting.kind is FLAG:
+        flags = f"{setting.flag}/--no-{setting.flag[2:]}"
+        usual = flags.split("/")[not setting.default]
         return click.option(flags, default=None, help=f"{text} [default: {usual}]")
-    if one.kind is TEXTS:
+    if setting.kind is TEXTS:
         text += f" May be repeated{'; ' * bool(several)}{several}."
-        return click.option(one.flag, one.name, multiple=True, metavar=one.placeholder, help=text)
-    if one.default not in ("", REQUIRED):
-        usual = "none" if one.default in (None, ()) else one.kind.written(one.default)
+        return click.option(
+            setting.flag, setting.name, multiple=True, metavar=setting.placeholder, help=text
+        )
+    if setting.default not in ("", REQUIRED):
+        usual = "none" if setting.default in (None, ()) else setting.kind.written(setting.default)
         text += f" [default: {usual}]"
-    if one.kind is CHOICE:
-        return click.option(one.flag, type=click.Choice(one.choices), help=text)
-    metavar = f"{one.placeholder}|none" if one.optional else one.placeholder
-    return click.option(one.flag, one.name, metavar=metavar, help=text)
+    if setting.kind is CHOICE:
+        return click.option(setting.flag, type=click.Choice(setting.choices), help=text)
+    metavar = f"{setting.placeholder}|none" if setting.optional else setting.placeholder
+    return click.option(setting.flag, setting.name, metavar=metavar, help=text)
 
 
-def setting_value(one: Setting, given: Any) -> Any:
+def setting_value(setting: Setting, given: Any) -> Any:
     """Return the value of a setting from the value of its option."""
-    if one.kind is TEXTS:
+    if setting.kind is TEXTS:
         return tuple(filter(None, given))
-    if one.kind is FLAG:
+    if setting.kind is FLAG:
         return given
     try:
-        return one.parsed(given)
+        return setting.parsed(given)
     except ValueError:
-        none = ", or none" if one.optional else ""
-        raise UsageError(f"{one.flag} {given!r:.80} must be {one.kind.form}{none}") from None
-
-
-_DURATION: Final = re.compile(r"\d{1,9}(?:\.\d{1,3})? ?(s|m|min|h|d)")
+        none = ", or none" if setting.optional else ""
+        raise UsageError(
+            f"{setting.flag} {given!r:.80} must be {setting.kind.form}{none}"
+        ) from None
 
 
 def since(text: str) -> datetime | timedelta:
@@ -108,12 +146,6 @@ def _parsed(text: str, direction: int) -> datetime | timedelta:
             f"{text!r} is neither a time, such as 2026-03-01T18:00:00Z, nor a duration, such as 2h."
         ) from None
     return instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
-
-
-OUTPUTS: Final = ("table", "json", "jsonl")
-
-
-_FORMATS: Final = {"csv", "parquet", "sdf"}
 
 
 class OutputType(click.Choice[str]):
@@ -250,36 +282,6 @@ _reading: Final = together(
 #: Adds `--read-dsn` and `--read-behind` to one of the above, for commands that use `reader`.
 reading_options: Final = together(_reading, shared_options)
 connection_reading_options: Final = together(_reading, connection_options)
-yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-blobs_option: Final = click.option(
-    "--blobs",
-    type=click.Path(),  # or a URL
-    metavar="URL",
-    help="Store of inputs and large results, the same for all users of the queue: a folder, "
-    "s3://bucket/prefix, or a URL that fsspec supports. [default: TASKQ_BLOBS, else the database]",
-)
-below_option: Final = click.option(
-    "--below/--no-below",
-    default=True,
-    show_default=True,
-    help="Include all campaigns below, or not.",
-)
-campaign_file_option: Final = click.option(
-    "--campaign-file",
-    "file",
-    type=click.Path(path_type=Path),
-    metavar="TOML",
-    help="Read the settings from a campaign file; PATH and other options take precedence.",
-)
-dry_run_option: Final = click.option(
-    "--dry-run", is_flag=True, help="Show what would happen; change nothing."
-)
-limit_option: Final = click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Write at most N records. [default: 1,000 in a table, otherwise all]",
-)
 
 
 def campaign_path(text: str) -> str:

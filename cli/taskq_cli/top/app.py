@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer
 
 from taskq import Client
-from taskq.db.address import Row as Found
+from taskq.db.rows import Row as Found
 from taskq.diagnosis.campaign_tree import CampaignNode, Tree, usual_levels
 from taskq.diagnosis.servers import read_servers
 from taskq.diagnosis.shared_readings import Readings
@@ -25,7 +25,8 @@ from taskq.model.pauses import in_thread
 from taskq.model.words import counted, duration
 from taskq_cli.display import render
 from taskq_cli.display.text import one_line
-from taskq_cli.top.panels import Opening, Panels, Subject, tree_line, tree_panel
+from taskq_cli.top.panel import Opening, Subject
+from taskq_cli.top.panels import Panels
 from taskq_cli.top.screens import (
     KeysScreen,
     LineScreen,
@@ -34,6 +35,7 @@ from taskq_cli.top.screens import (
     Rows,
     TextBox,
 )
+from taskq_cli.top.tree import tree_line, tree_panel
 
 #: Seconds after which a missing tree is reported, and after which upkeep is read again.
 LATE_S: Final = 3.0
@@ -163,8 +165,8 @@ class TopApp(App[None]):
         while True:
             try:
                 self._upkeep, self._servers = await in_thread(read)
-            except TaskqError:
-                self._upkeep, self._servers = None, ""  # the ticker says why
+            except Exception:  # noqa: BLE001  # the ticker says why
+                self._upkeep, self._servers = None, ""
             await asyncio.sleep(UPKEEP_S)
 
     # What is shown
@@ -310,7 +312,7 @@ class TopApp(App[None]):
             )
         else:
             self._ask(
-                f"Resume {path}? It is {node.why}.",
+                f"{node.why}. Resume {path}?",
                 lambda: self._acting.campaign(path).resume(),
                 lambda changed: f"{path} is open" + ("" if changed else " already"),
             )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from typing import Final
 
 from taskq import Client
 from taskq.diagnosis.bans import PlaceKind
-from taskq.diagnosis.campaign_tree import CampaignNode, Tree, node_texts
+from taskq.diagnosis.campaign_tree import Tree
 from taskq.diagnosis.facts import read_facts
 from taskq.diagnosis.fleet import Fleet
 from taskq.diagnosis.odd_results import kept_odd_results
@@ -18,16 +18,22 @@ from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Explanation
 from taskq.diagnosis.rules import explain_campaign
 from taskq.diagnosis.servers import read_servers
+from taskq.diagnosis.tables import owners as owners_table
+from taskq.diagnosis.tables import places as places_table
+from taskq.diagnosis.tables.agents import AGENTS, marks, why_left
+from taskq.diagnosis.tables.campaigns import state
+from taskq.diagnosis.tables.gateways import GATEWAYS, NONE_KNOWN
+from taskq.diagnosis.tables.tasks import EVENTS, FAILURES
+from taskq.model.columns import Column, without
 from taskq.model.errors import NotFound
-from taskq.model.views import AgentView, Attempt, FailureCause
-from taskq.model.words import as_json, command, counted, duration, instant, progress, rate
+from taskq.model.views import AgentView, Attempt, Failure, FailureCause
+from taskq.model.words import as_json, command, counted, progress
 from taskq_cli.display import render
-from taskq_cli.display.fleet import place_columns, place_record, sample_line
-from taskq_cli.display.overview import counts, pace_lines, shown_state
+from taskq_cli.display.overview import counts, pace_lines
 from taskq_cli.display.text import one_line
+from taskq_cli.top.panel import MOST_ROWS, Opening, Panel, Subject, table
 
-#: Most rows and characters that are shown, and most campaigns whose failed tasks are shown.
-MOST_ROWS: Final = 500
+#: Most characters that are shown, and most campaigns whose failed tasks are shown.
 MOST_AGENTS: Final = 20_000
 MOST_FAILED: Final = 20
 MOST_CAMPAIGNS: Final = 5
@@ -37,60 +43,11 @@ MOST_VERDICTS: Final = 5
 MOST_ASKED: Final = 50
 #: Causes among which a class finds its example.
 MOST_CAUSES: Final = 20
-#: From so many columns of a terminal on, the tree has one more.
-WIDE: Final = 100
-#: Width of a bar of tasks by status, in a narrow tree and in a wide one.
-_BARS: Final = (6, 12)
-#: Between two columns of a table.
-_PADDING: Final = 2
-_AGENTS: Final = ("agent", "host", "site", "working", "silent", "state", "campaign")
-#: Columns for the name of a gateway.
-_NAME: Final = 30
-#: Figures of the tree, by what `node_texts` calls them.
-_TEXTS: Final = {
-    "share": "final",
-    "waiting": "waiting",
-    "working": "working",
-    "failed": "failed",
-    "rate": "rate",
-    "eta": "eta",
-    "agents": "agents",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What keys act on: a campaign, or a task of it."""
-
-    path: str
-    key: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line of a table. name: what it is about. opens: what Enter opens."""
-
-    name: str
-    cells: Sequence[str]
-    opens: Opening | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """What a screen shows: pictures above, a table below."""
-
-    pictures: Sequence[render.Picture] = ()
-    titles: Sequence[str] = ()
-    rows: Sequence[Row] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """What can be opened. read: called in a thread, repeatedly while it is shown."""
-
-    title: str
-    subject: Subject
-    read: Callable[[], Panel]
+#: Columns of failed tasks below other things; the error comes last, where it may be cut.
+_FAILED: Final = (
+    replace(FAILURES[0], title="failed task", value=lambda failure: failure.key),
+    *without(FAILURES[1:], "attempt", "ended"),
+)
 
 
 class Panels:
@@ -140,11 +97,11 @@ class Panels:
         Raise `NotFound` if the path has none, and there are too many to ask below it.
         """
         nodes = [node.own for node in self._tree().within(path) if node.own.total]
-        paths = [one.path for one in nodes if one.path != path]
+        paths = [node.path for node in nodes if node.path != path]
         found = [path] if self._has_task(path, key) else []
         if len(paths) > MOST_ASKED and not found:
             raise NotFound(f"{path} has no task {key}; choose the campaign below it that has it")
-        return found or [one for one in paths if self._has_task(one, key)]
+        return found or [campaign for campaign in paths if self._has_task(campaign, key)]
 
     def _has_task(self, path: str, key: str) -> bool:
         try:
@@ -161,43 +118,30 @@ class Panels:
         found = read_servers(self._client.queries)
         facts = [] if found.database is None else found.database.facts()
         lines = [f"{title:<15}  {text}" for title, text in facts]
-        if not found.gateways:
-            lines.append("No gateway is known here; each reports every 10 s.")
-        titles = ["gateway", "release", "sessions", "exchanges", "state"]
-        rows = [
-            Row(
-                one.name,
-                [
-                    render.shortened(one_line(one.name), _NAME),
-                    *(one_line(one.release), f"{one.sessions:,}", rate(one.per_s), one.state),
-                ],
-            )
-            for one in found.gateways[:MOST_ROWS]
-        ]
-        return Panel(_paragraphs(lines), titles if rows else (), rows)
+        lines += [] if found.gateways else [NONE_KNOWN]
+        return table(_paragraphs(lines), GATEWAYS, found.gateways, lambda gateway: gateway.name)
 
     def _owners(self, path: str) -> Panel:
         owners = self._client.owners.list(path)
-        texts = [one.texts() for one in owners[:MOST_ROWS]]
+        by = self._client.owners.shared_by()
         line = f"{counted(len(owners), 'owner')}, each with what all of its campaigns have."
-        rows = [Row(one["owner"], _safe(one.values())) for one in texts]
-        return Panel(_paragraphs([line]), [*texts[0]] if texts else (), rows)
+        return table(
+            _paragraphs([line]), owners_table.columns(by), owners, lambda owner: owner.owner
+        )
 
     def _campaign(self, path: str) -> Panel:
         campaign = self._client.campaign(path)
         node = self._tree().nodes.get(path)
         status = campaign.status() if node is None else node.status
         forecast = campaign.forecast() if node is None else node.forecast
-        lines = [] if node is None or not node.why else [f"why        {one_line(node.why)}"]
-        if status.unfinished:
-            lines += pace_lines(forecast)
+        lines = pace_lines(forecast) if status.unfinished else []
         if (owner := self._client.owners.of(path)) is not None:
             lines.append(f"owner      {one_line(owner)}")
         if status.failures or status.losses:
             lines.append(f"attempts   {status.failures:,} failed, {status.losses:,} lost")
-        title = f"{one_line(path)}  {shown_state(status)}"
+        title = f"{one_line(path)}  {state(status)}"
         pictures = [render.campaign(title, counts(status), lines), *_reasons(self._explained(path))]
-        return Panel(pictures, *self._failed_tasks(path))
+        return self._failed_tasks(path, pictures)
 
     def _explanation(self, subject: Subject) -> Panel:
         if subject.key is None:
@@ -207,38 +151,42 @@ class Panels:
     def _explained(self, path: str) -> Explanation:
         return explain_campaign(read_facts(self._client.queries, path, read_odd=self._read_odd))
 
-    def _failed_tasks(self, path: str) -> tuple[Sequence[str], list[Row]]:
+    def _failed_tasks(self, path: str, pictures: Sequence[render.Picture]) -> Panel:
         nodes = [node.own for node in self._tree().within(path) if node.own.failed]
-        rows = []
-        for one in nodes[:MOST_CAMPAIGNS]:
-            found = self._client.queries.rows(
-                "failures", campaign=one.campaign_id, after=0, limit=MOST_FAILED
+        failed = [
+            Failure(node.path, **row)
+            for node in nodes[:MOST_CAMPAIGNS]
+            for row in self._client.queries.rows(
+                "failures", campaign=node.campaign_id, after=0, limit=MOST_FAILED
             )
-            for row in found:
-                why = one_line(row["error"] or "")[:MOST_CHARS]
-                cells = [row["key"], row["error_class"] or "", row["host"] or "", why]
-                rows.append(Row(row["key"], _safe(cells), self.task(one.path, row["key"])))
-        return ["failed task", "class", "host", "error"], rows[:MOST_ROWS]
+        ]
+        return table(
+            pictures,
+            _FAILED,
+            failed,
+            name=lambda failure: failure.key,
+            opens=lambda failure: self.task(failure.campaign, failure.key),
+        )
 
     def _failures(self, path: str) -> Panel:
         verdicts = self._client.fleet.failures(path)
         examples: dict[tuple[str, str], FailureCause] = {}
-        for campaign in [*dict.fromkeys(one.campaign for one in verdicts)][:MOST_CAMPAIGNS]:
+        for campaign in [*dict.fromkeys(verdict.campaign for verdict in verdicts)][:MOST_CAMPAIGNS]:
             for cause in self._client.campaign(campaign).failure_causes(MOST_CAUSES, below=False):
                 examples.setdefault((campaign, cause.error_class), cause)
         lines = []
-        for one in verdicts:
+        for verdict in verdicts:
             lines.append(
-                f"{one.error_class or '(none)'} in {one.campaign}: "
-                f"{counted(one.attempts, 'attempt')}; {one.fault}: {one.why}"
-                f"{''.join(f'; {ban}' for ban in one.bans)}."
+                f"{verdict.error_class or '(none)'} in {verdict.campaign}: "
+                f"{counted(verdict.attempts, 'attempt')}; {verdict.fault}: {verdict.why}"
+                f"{''.join(f'; {ban}' for ban in verdict.bans)}."
             )
-            if (found := examples.get((one.campaign, one.error_class))) is not None:
+            if (found := examples.get((verdict.campaign, verdict.error_class))) is not None:
                 error = " | ".join(filter(None, (found.example_error, found.example_line)))
                 lines += [f"Such as {found.example_key}: {error}"] if error else []
-        lines += [f"Seen: {one.sample}." for one in verdicts[:1]]
+        lines += [f"Seen: {verdict.sample}." for verdict in verdicts[:1]]
         pictures = _paragraphs(lines or ["No attempt in the sample of the latest has failed."])
-        return Panel(pictures, *self._failed_tasks(path))
+        return self._failed_tasks(path, pictures)
 
     def _task(self, path: str, key: str) -> Panel:
         campaign = self._client.campaign(path)
@@ -251,104 +199,58 @@ class Panels:
             facts.insert(1, far)
         if attempts:
             facts += _of_attempt(attempts[-1])
-        rows = [
-            Row(f"{number}", _safe([instant(one.at), one.what, one.host or "", one.detail]))
-            for number, one in enumerate(campaign.history(key))
-        ]
         pictures = [*_reasons(campaign.explain(key)), *_paragraphs(facts)]
-        return Panel(pictures, ["at", "what", "host", "detail"], rows[:MOST_ROWS])
+        return table(pictures, EVENTS, campaign.history(key))
 
     def _places(self, kind: PlaceKind, path: str) -> Panel:
         places = self._fleet.hosts(path) if kind == "host" else self._fleet.sites(path)
-        shown = {one.title: one for one in place_columns(kind)}
-        # What matters most first: the rest may be beyond the edge of the screen.
-        first = [kind, "state", "agents", "attempts", "failed", "run", "times", "use"]
-        ranked = [shown[name] for name in dict.fromkeys([*first, *shown])]
-        records = [place_record(one) for one in places[:MOST_ROWS]]
-        columns = [column for column in ranked if any(map(column.text, records))]
-        lines = [_verdict(one) for one in places if one.verdict or one.ban][:MOST_VERDICTS]
-        seen = _paragraphs([sample_line(one.sample) for one in places[:1]])
-        return Panel(
+        lines = [_verdict(place) for place in places if place.verdict or place.ban][:MOST_VERDICTS]
+        seen = _paragraphs([places_table.about_sample(place.sample) for place in places[:1]])
+        return table(
             [*chain(*(lines or [_paragraphs([f"No {kind} stands out."])])), *seen],
-            [one.title for one in columns],
-            [
-                Row(
-                    one.name,
-                    [column.text(record) for column in columns],
-                    self.host(path, one.name) if kind == "host" else None,
-                )
-                for one, record in zip(places, records, strict=False)
-            ],
+            places_table.columns(kind),
+            places,
+            lambda place: place.name,
+            (lambda place: self.host(path, place.name)) if kind == "host" else None,
         )
 
     def _host(self, path: str, name: str) -> Panel:
-        places = [one for one in self._fleet.hosts(path) if one.name == name]
-        columns = place_columns("host")
+        places = [host for host in self._fleet.hosts(path) if host.name == name]
         facts = [
             f"{column.title:<9}  {text}"
-            for one in places
-            for column in columns
-            if (text := column.text(place_record(one)))
+            for place in places
+            for column in places_table.columns("host")
+            if (text := column.full_text(place))
         ]
-        lines = [_verdict(one) for one in places]
+        lines = [_verdict(place) for place in places]
         pictures = [*chain(*lines), *_paragraphs(facts)]
         agents = self._client.agents(path, limit=MOST_AGENTS)
-        here = [one for one in agents if one.host == name]
-        return Panel(pictures, _AGENTS, self._agent_rows(path, here))
+        here = [agent for agent in agents if agent.host == name]
+        return self._agents_at_work(pictures, path, without(AGENTS, "host"), here)
 
     def _agents(self, path: str) -> Panel:
         agents = self._client.agents(path, limit=MOST_ROWS)
         left = self._client.left_agents(path, limit=MOST_ROWS)
         lines = [f"{counted(len(agents), 'agent')} at work, {len(left):,} left within the hour."]
-        lines += [f"{one.agent} on {one.host} left: {one.reason or 'lost'}." for one in left[:3]]
-        return Panel(_paragraphs(lines), _AGENTS, self._agent_rows(path, agents))
+        lines += [f"{agent.agent} on {agent.host} left: {why_left(agent)}." for agent in left[:3]]
+        return self._agents_at_work(_paragraphs(lines), path, AGENTS, agents)
 
-    def _agent_rows(self, path: str, agents: Iterable[AgentView]) -> list[Row]:
-        rows = []
-        for one in islice(agents, MOST_ROWS):
-            state = "draining" if one.draining else "slowed" if one.trouble or one.suspect else ""
-            ahead = f" +{one.working - one.slots}" if one.working > one.slots else ""
-            working = f"{min(one.working, one.slots)}/{one.slots}{ahead}"
-            cells = [one.agent, one.host, one.site, working]
-            cells += [duration(one.silent_s), state, one.path]
-            rows.append(Row(f"{one.session_id}", _safe(cells), self.host(path, one.host)))
-        return rows
-
-
-def tree_panel(nodes: Sequence[CampaignNode], width: int, opens: Callable[[str], Opening]) -> Panel:
-    """Return campaigns as a table that fits a terminal of this width."""
-    names = [*_TEXTS] if width >= WIDE else [name for name in _TEXTS if name != "waiting"]
-    titles = [_TEXTS[name] for name in names]
-    bar = _BARS[width >= WIDE]
-    least = min((node.depth for node in nodes), default=0)
-    others = []
-    for node in nodes:
-        texts = dict(node_texts(node))
-        texts["share"] = f"{render.bar(counts(node.status), bar)} {texts['share']:>7}".strip()
-        if node.why or node.status.finished:
-            texts["eta"] = shown_state(node.status)
-        others.append([texts[name] for name in names])
-    widths = [max(map(len, column)) for column in zip(titles, *others, strict=True)]
-    room = max(width - sum(widths) - _PADDING * (len(widths) + 1), render.MIN_WIDTH)
-    rows = []
-    for node, cells in zip(nodes, others, strict=True):
-        path, indent = node.status.path, "  " * (node.depth - least)
-        name = path if not indent else path.rpartition("/")[2]
-        label = indent + render.shortened(one_line(name), max(room - len(indent), 1))
-        rows.append(Row(path, [label.ljust(room), *cells], opens(path)))
-    return Panel(titles=["campaign", *titles], rows=rows)
-
-
-def tree_line(node: CampaignNode) -> str:
-    """Return a line about the campaign that is chosen in the tree."""
-    status = node.status
-    parts = [f"{status.path}  {shown_state(status)}", f"{counted(status.total, 'task')}"]
-    parts += [f"{status.delayed:,} delayed"] if status.delayed else []
-    if status.unfinished and (ends := node.forecast.text()):
-        parts.append(f"ETA {ends}")
-    if node.why:
-        parts.append(node.why)
-    return one_line("; ".join(parts))
+    def _agents_at_work(
+        self,
+        pictures: Sequence[render.Picture],
+        path: str,
+        columns: Sequence[Column[AgentView]],
+        agents: Sequence[AgentView],
+    ) -> Panel:
+        """Return agents as a table, below it why they are not at full work."""
+        reasons = {str(mark): None for agent in agents for mark in marks(agent) if mark.why}
+        return table(
+            [*pictures, *_paragraphs(f"{why}." for why in islice(reasons, MOST_VERDICTS))],
+            columns,
+            agents,
+            lambda agent: f"{agent.session_id}",
+            lambda agent: self.host(path, agent.host),
+        )
 
 
 def _reasons(explanation: Explanation) -> list[render.Picture]:
@@ -360,39 +262,36 @@ def _reasons(explanation: Explanation) -> list[render.Picture]:
     return found
 
 
-def _verdict(one: Place) -> list[render.Picture]:
+def _verdict(place: Place) -> list[render.Picture]:
     """Return what is wrong with a host or site, and what to do."""
-    lines, commands = [], [one.proposal]
-    if (ban := one.ban) is not None:
+    lines, commands = [], [place.proposal]
+    if (ban := place.ban) is not None:
         lines.append(f"{ban.name} is {ban.about}.")
-        commands = [command(one.kind, "unban", names=[one.name])]
-    if one.verdict:
-        lines.append(f"{one.name}: {one.verdict}.")
-    if one.kind == "site" and one.choice:  # slow hosts are more often their site's
-        why = "; ".join(filter(None, (one.verdict, one.loss)))
-        lines[-1:] = [f"{one.name}: {why}. Ban it only if you can do without it."]
-        commands.append(one.choice)
+        commands = [command(place.kind, "unban", names=[place.name])]
+    if place.verdict:
+        lines.append(f"{place.name}: {place.verdict}.")
+    if place.kind == "site" and place.choice:  # slow hosts are more often their site's
+        why = "; ".join(filter(None, (place.verdict, place.loss)))
+        lines[-1:] = [f"{place.name}: {why}. Ban it only if you can do without it."]
+        commands.append(place.choice)
     return [*_paragraphs(lines), *_commands(filter(None, commands))]
 
 
-def _of_attempt(one: Attempt) -> list[str]:
+def _of_attempt(attempt: Attempt) -> list[str]:
     """Return how an attempt ended, with the end of its output."""
-    why = ": ".join(filter(None, (one.error_class, one.error)))
-    facts = [f"last     attempt {one.attempt} {one.outcome} on {one.host}; {why}"[:MOST_CHARS]]
-    if one.result is not None:
-        facts.append(f"result   {as_json(one.result)[:MOST_CHARS]}")
-    if one.tail:
-        facts += ["output   its end:", *one.tail[-MOST_CHARS:].splitlines()]
+    why = ": ".join(filter(None, (attempt.error_class, attempt.error)))
+    ended = f"last     attempt {attempt.attempt} {attempt.outcome} on {attempt.host}; {why}"
+    facts = [ended[:MOST_CHARS]]
+    if attempt.result is not None:
+        facts.append(f"result   {as_json(attempt.result)[:MOST_CHARS]}")
+    if attempt.tail:
+        facts += ["output   its end:", *attempt.tail[-MOST_CHARS:].splitlines()]
     return facts
 
 
 def _paragraphs(texts: Iterable[str]) -> list[render.Picture]:
-    return [render.Paragraph("", one_line(one)) for one in texts]
+    return [render.Paragraph("", one_line(text)) for text in texts]
 
 
 def _commands(commands: Iterable[str]) -> list[render.Picture]:
-    return [render.Paragraph("   $ ", one_line(one)) for one in commands]
-
-
-def _safe(cells: Iterable[str]) -> list[str]:
-    return [one_line(one) for one in cells]
+    return [render.Paragraph("   $ ", one_line(proposal)) for proposal in commands]

@@ -17,10 +17,31 @@ from taskq.diagnosis.shared_readings import Readings
 from taskq.model.errors import TaskqError
 from taskq_cli.display import render
 from taskq_cli.display.text import one_line
-from taskq_cli.top.panels import Opening, Panel, Row, Subject
+from taskq_cli.top.panel import Opening, Panel, Row, Subject
 
 #: Characters that a column keeps when it gives way: a shorter text says nothing.
 LEAST_WIDTH: Final = 16
+
+#: Seconds after which an open panel is read again.
+FRESH_S: Final = 5.0
+#: All keys, as the help screen has them.
+KEYS: Final = (
+    ("Enter", "open the row: a campaign, task, host or agent"),
+    ("Esc", "go back"),
+    ("Tab", "the other part of the screen, to scroll it"),
+    ("Left Right", "move a table that is wider than the screen"),
+    ("+ -", "more or fewer levels of the tree"),
+    ("e", "explain why the campaign or task does not run"),
+    ("p", "pause the campaign, or resume it"),
+    ("r", "retry failed tasks of the campaign, or the open task"),
+    ("f", "failures, and whose fault they are"),
+    ("h s a", "hosts, sites, agents"),
+    ("t", "a task by its key"),
+    ("g", "gateways and the database"),
+    ("o", "owners and their quotas"),
+    ("?", "these keys"),
+    ("q", "quit"),
+)
 
 
 class TextBox(Static):
@@ -110,28 +131,6 @@ class Rows(DataTable[render.Line]):
 
 def _widths(rows: Sequence[Row]) -> list[int]:
     return [max(map(len, column)) for column in zip(*(row.cells for row in rows), strict=True)]
-
-
-#: Seconds after which an open panel is read again.
-FRESH_S: Final = 5.0
-#: All keys, as the help screen has them.
-KEYS: Final = (
-    ("Enter", "open the row: a campaign, task, host or agent"),
-    ("Esc", "go back"),
-    ("Tab", "the other part of the screen, to scroll it"),
-    ("Left Right", "move a table that is wider than the screen"),
-    ("+ -", "more or fewer levels of the tree"),
-    ("e", "explain why the campaign or task does not run"),
-    ("p", "pause the campaign, or resume it"),
-    ("r", "retry failed tasks of the campaign, or the open task"),
-    ("f", "failures, and whose fault they are"),
-    ("h s a", "hosts, sites, agents"),
-    ("t", "a task by its key"),
-    ("g", "gateways and the database"),
-    ("o", "owners and their quotas"),
-    ("?", "these keys"),
-    ("q", "quit"),
-)
 
 
 class OpenedScreen(Screen[None]):

@@ -14,8 +14,8 @@ import sys
 from typing import Final
 
 from taskq.api.client import Client
-from taskq.db.address import await_start
 from taskq.db.connections import Database
+from taskq.db.starting import await_start
 from taskq.gateway.web.server import serve_at
 from taskq.model.errors import TaskqError
 

@@ -8,15 +8,16 @@ to this machine (DNS rebinding).
 
 A browser that signs in with the secret or a token gets a cookie. The cookie is random; only this
 process knows what it stands for. A token is looked up again every few seconds, so that a revoked or
-expired token shows nothing more.
+expired token shows nothing more. The number of cookies is bounded: one more takes the place of the
+oldest of the token that has the most, so a token that signs in without end signs out itself.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
+import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -38,13 +39,17 @@ _PROXIED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host")
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """A viewer of pages. paths: the campaigns that may be seen, each with all below it."""
+    """A viewer of pages. paths: the campaigns that may be seen, each with all below it.
+
+    token_id: the viewer's token; None with the secret of an address.
+    """
 
     paths: tuple[str, ...]
+    token_id: int | None = None
 
     def may(self, path: str) -> bool:
         """Return whether a campaign may be seen."""
-        return any(is_within(path, one) for one in self.paths)
+        return any(is_within(path, top) for top in self.paths)
 
     def check(self, path: str) -> None:
         """Raise `Forbidden` unless a campaign may be seen."""
@@ -86,7 +91,10 @@ class Access:
         self.secure = secure
         name = "taskq" if self.tokens else f"taskq-{port}"
         self.cookie: Final = f"__Host-{name}" if secure else name
-        self._signed_in: OrderedDict[str, _SignedIn] = OrderedDict()
+        self._signed_in: dict[str, _SignedIn] = {}
+        # The cookies of each token, the oldest first.
+        self._of_token: dict[bytes, dict[str, None]] = {}
+        self._lock = threading.Lock()  # for changes of both
 
     def viewer(self, headers: Mapping[str, str], cookie: str | None) -> Viewer:
         """Return the sender of a request; raise `Unauthorized` or `Forbidden`."""
@@ -113,14 +121,27 @@ class Access:
         token = token[:MAX_TOKEN_CHARS]
         viewer = self._identified(token)
         cookie, now = secrets.token_urlsafe(32), time.monotonic()
-        self._signed_in[cookie] = _SignedIn(hashed(token.strip()), viewer, now, now)
-        while len(self._signed_in) > MOST_SIGNED_IN:
-            self._signed_in.popitem(last=False)
+        with self._lock:
+            if len(self._signed_in) >= MOST_SIGNED_IN:
+                cookies: dict[str, None] = max(self._of_token.values(), key=len)
+                self._forget(next(iter(cookies)))
+            signed_in = _SignedIn(hashed(token.strip()), viewer, now, now)
+            self._signed_in[cookie] = signed_in
+            self._of_token.setdefault(signed_in.token_hash, {})[cookie] = None
         return cookie
 
     def sign_out(self, cookie: str | None) -> None:
         """Forget a cookie."""
-        self._signed_in.pop(cookie or "", None)
+        with self._lock:
+            self._forget(cookie or "")
+
+    def _forget(self, cookie: str) -> None:
+        known = self._signed_in.pop(cookie, None)
+        if known is not None:
+            of_token = self._of_token[known.token_hash]
+            del of_token[cookie]
+            if not of_token:
+                del self._of_token[known.token_hash]
 
     def _identified(self, token: str) -> Viewer:
         if self._secret is None:
@@ -133,7 +154,7 @@ class Access:
         row = self._database.row("identify", hashes=[token_hash])
         if row is None or row["session_id"] is not None:
             raise Unauthorized("this is not a manager's token, or it has expired or was revoked")
-        return Viewer(tuple(row["paths"]))
+        return Viewer(tuple(row["paths"]), row["token_id"])
 
 
 def check_local(headers: Mapping[str, str]) -> None:
@@ -145,5 +166,5 @@ def check_local(headers: Mapping[str, str]) -> None:
             f"this is for http://localhost and http://127.0.0.1 only, not for {name!r:.100}; "
             "`taskq web --require-token` answers under other names"
         )
-    if any(one in headers for one in _PROXIED):
+    if any(header in headers for header in _PROXIED):
         raise Forbidden("this came through a proxy; behind one, run `taskq web --require-token`")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,7 +17,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from taskq.diagnosis.campaign_tree import Tree, figures_of
+from taskq.diagnosis.campaign_tree import Tree
+from taskq.diagnosis.tables.campaigns import figures_of
 from taskq.diagnosis.ticker import Ticker
 from taskq.gateway.web.access import Access, Viewer, check_local
 from taskq.gateway.web.molecules import Drawer
@@ -29,7 +32,7 @@ from taskq.model.errors import (
     Unavailable,
     UsageError,
 )
-from taskq.model.page_paths import PAGES, PATHS
+from taskq.model.page_paths import PAGES, PATHS, VIEWER_HEADER
 from taskq.model.seed import check_path
 
 log = logging.getLogger(__name__)
@@ -49,8 +52,9 @@ HEADERS: Final = {
 SECRET: Final = "secret"  # noqa: S105  # a name
 MAX_FORM_BYTES: Final = 4_096
 MAX_QUERY_CHARS: Final = 8_192
-#: Viewers who get live figures, and the seconds between signs of life.
+#: Viewers who get live figures, in all and with one token, and the seconds between signs of life.
 MOST_VIEWERS: Final = 256
+MOST_VIEWERS_OF_TOKEN: Final = 128
 SILENT_S: Final = 15.0
 _STATUS: Final = (
     (Unauthorized, 401),
@@ -71,6 +75,7 @@ class WebApp:
         self._ticker = ticker
         self._access = access
         self._figures: tuple[Tree, dict[tuple[str, int], dict[str, str]]] = (Tree(), {})
+        self._following = Counter[int | None]()
         handlers = {
             **{path: self._shown(getattr(pages, name)) for path, name in PAGES.items()},
             "/live": self._live,
@@ -118,7 +123,9 @@ class WebApp:
 
     async def _viewer(self, request: Request) -> Viewer:
         cookie = request.cookies.get(self._access.cookie)
-        return await asyncio.to_thread(self._access.viewer, request.headers, cookie)
+        viewer = await asyncio.to_thread(self._access.viewer, request.headers, cookie)
+        request.state.viewer = viewer
+        return viewer
 
     async def _molecule(self, request: Request) -> Response:
         """Send the picture of a molecule, which no page but ours may show."""
@@ -135,7 +142,8 @@ class WebApp:
         path = check_path(request.query_params.get("path", "/"))
         levels = levels_of(request.query_params) or 0
         viewer.check(path)
-        if self._ticker.viewers >= MOST_VIEWERS:
+        of_token = 0 if viewer.token_id is None else self._following[viewer.token_id]
+        if self._ticker.viewers >= MOST_VIEWERS or of_token >= MOST_VIEWERS_OF_TOKEN:
             raise Unavailable("too many viewers follow pages live; reload this one now and then")
 
         async def still() -> bool:
@@ -145,17 +153,17 @@ class WebApp:
                 return isinstance(error, Unavailable)
 
         return StreamingResponse(
-            self._events((path, levels), still),
+            self._events((path, levels), viewer, still),
             headers=HEADERS | {"x-accel-buffering": "no"},
             media_type="text/event-stream",
         )
 
     async def _events(
-        self, shown: tuple[str, int], still: Callable[[], Awaitable[bool]]
+        self, shown: tuple[str, int], viewer: Viewer, still: Callable[[], Awaitable[bool]]
     ) -> AsyncIterator[str]:
         known: dict[str, str] = {}
         yield "retry: 3000\n\n"
-        with self._ticker.followed():
+        with self._ticker.followed(), self._counted(viewer):
             while True:
                 try:
                     tree = await self._ticker.next_tree(SILENT_S)
@@ -171,6 +179,16 @@ class WebApp:
                 fresh = {name: text for name, text in figures.items() if known.get(name) != text}
                 known = figures
                 yield f"data: {json.dumps(fresh)}\n\n"
+
+    @contextmanager
+    def _counted(self, viewer: Viewer) -> Iterator[None]:
+        """Count a viewer for its token while the block lasts."""
+        self._following[viewer.token_id] += 1
+        try:
+            yield
+        finally:
+            self._following[viewer.token_id] -= 1
+            self._following += Counter()  # forgets those that have none
 
     def _figures_of(self, tree: Tree, shown: tuple[str, int]) -> dict[str, str]:
         """Return the figures of a page, which all its viewers share."""
@@ -205,7 +223,7 @@ class WebApp:
 
         async def guarded(request: Request) -> Response:
             try:
-                return await serve(request)
+                return _named(request, await serve(request))
             except ClientDisconnect:
                 return Response(status_code=499)
             except Unauthorized as error:
@@ -221,6 +239,14 @@ class WebApp:
                 return _html(_error_page("this page has failed; the log says why"), 500)
 
         return guarded
+
+
+def _named(request: Request, answer: Response) -> Response:
+    """Name the viewer's token in an answer, for the gateway that counts and drops the header."""
+    viewer: Viewer | None = getattr(request.state, "viewer", None)
+    if viewer is not None and viewer.token_id is not None:
+        answer.headers[VIEWER_HEADER] = str(viewer.token_id)
+    return answer
 
 
 def _check_origin(request: Request) -> None:

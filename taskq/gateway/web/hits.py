@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -49,13 +50,13 @@ class Hits:
 
 
 def numeric_fields(database: Queries, campaign: int) -> list[str]:
-    """Return the dotted names of numbers in some results of a campaign, sorted."""
+    """Return the dotted names of numbers that most of some results of a campaign have, sorted."""
     stretches, each = _FIELDS_OF
     rows = database.rows(
         "result_sample", campaign=campaign, name=None, stretches=stretches, each=each
     )
-    names = {name for row in rows for name in _numbers("", row["result"])}
-    return sorted(names)[:MOST_FIELDS]
+    names = Counter(name for row in rows for name in _numbers("", row["result"]))
+    return sorted(name for name, _ in names.most_common(MOST_FIELDS))
 
 
 def read_hits(database: Queries, campaign: int, field: str, *, ascending: bool) -> Hits | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice, pairwise
@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 
 from taskq.api.client import Client
 from taskq.campaign.campaign import Campaign
-from taskq.db.owners import Owner
+from taskq.db.owners import Owner, ShareBy
+from taskq.diagnosis.blame import FailureVerdict
 from taskq.diagnosis.campaign_tree import CampaignNode, Tree, parent, usual_levels
 from taskq.diagnosis.facts import read_facts
 from taskq.diagnosis.fleet import Fleet
@@ -22,6 +23,9 @@ from taskq.diagnosis.rules import explain_campaign
 from taskq.diagnosis.sample import ended_attempts
 from taskq.diagnosis.servers import read_servers
 from taskq.diagnosis.shared_readings import Readings
+from taskq.diagnosis.tables import owners as owners_table
+from taskq.diagnosis.tables import places as places_table
+from taskq.diagnosis.tables.tasks import CLASSES
 from taskq.diagnosis.ticker import Ticker
 from taskq.diagnosis.trend import Point, intervals
 from taskq.gateway.web.access import Viewer
@@ -29,6 +33,7 @@ from taskq.gateway.web.charts import Line, histogram, timeline
 from taskq.gateway.web.hits import numeric_fields, read_hits
 from taskq.gateway.web.molecules import smiles_of
 from taskq.gateway.web.rendering import address, figure, number, render, visible
+from taskq.model.columns import Column
 from taskq.model.errors import UnknownCampaign
 from taskq.model.seed import check_path
 from taskq.model.words import counted, rate
@@ -164,6 +169,11 @@ class Pages:
             points=_thinned(points),
             verdicts=verdicts,
             causes=causes,
+            classes=[*_where(path, verdicts), *CLASSES],
+            links={
+                "campaign": lambda verdict: address("/campaign", path=verdict.campaign),
+                "example": lambda cause: address("/task", path=path, key=cause.example_key),
+            },
             ungrouped=own_failed > MOST_GROUPED,
             **below | {"nodes": below["nodes"][1:], "least": node.depth + 1},
             **await self._hits(campaign, node, query),
@@ -198,19 +208,25 @@ class Pages:
         return render(
             "places.html",
             **self._common(asked, kind),
+            columns=places_table.columns("host" if kind == "hosts" else "site"),
             places=places[:MOST_PLACES],
             whole=len(places),
         )
 
     async def owners(self, asked: Asked) -> str:
         """Return the owners of a campaign and of all below it, with their quotas."""
-        path = asked.path
-        owners: list[Owner] = await self._readings.get(
-            ("owners", path), SAMPLE_S, lambda: self._client.owners.list(path)
+        path, within, owners_of = asked.path, asked.viewer.paths, self._client.owners
+        owners: list[Owner]
+        by: ShareBy
+        owners, by = await self._readings.get(
+            ("owners", path, within),
+            SAMPLE_S,
+            lambda: (owners_of.list(path, within=within), owners_of.shared_by()),
         )
         return render(
             "owners.html",
             **self._common(asked, "owners"),
+            columns=owners_table.columns(by),
             owners=owners[:MOST_OWNERS],
             whole=len(owners),
         )
@@ -237,7 +253,7 @@ class Pages:
             more=len(agents) > MOST_AGENTS,
             whole=None if node is None else node.agents,
             left=left,
-            brake=brake,
+            brake=None if brake is None else brake.seen(whole=asked.viewer.may("/")),
         )
 
     async def task(self, asked: Asked) -> str:
@@ -251,7 +267,7 @@ class Pages:
             return {
                 "task": task,
                 "attempts": attempts,
-                "smiles": smiles_of(task.payload, *(one.result for one in attempts)),
+                "smiles": smiles_of(task.payload, *(attempt.result for attempt in attempts)),
                 "events": campaign.history(key),
                 "explanation": campaign.explain(key, whole=whole),
             }
@@ -268,11 +284,11 @@ class Pages:
         found: dict[str, Any] = {"fields": [], "field": "", "order": "highest", "hits": None}
         if not node.own.done:
             return found
-        one, database = campaign.campaign_id, self._client.queries
+        campaign_id, database = campaign.campaign_id, self._client.queries
         found["fields"], ranking = await self._readings.get(
-            ("fields", one),
+            ("fields", campaign_id),
             HITS_S,
-            lambda: (numeric_fields(database, one), campaign.spec().ranking),
+            lambda: (numeric_fields(database, campaign_id), campaign.spec().ranking),
         )
         by, lowest = ranking or ("", False)
         declared = by.removeprefix("result.") if by.startswith("result.") else ""
@@ -282,9 +298,9 @@ class Pages:
         usual = "lowest" if lowest and field == declared else "highest"
         ascending = query.get("order", usual) == "lowest"
         hits = await self._readings.get(
-            ("hits", one, field, ascending),
+            ("hits", campaign_id, field, ascending),
             HITS_S,
-            lambda: read_hits(database, one, field, ascending=ascending),
+            lambda: read_hits(database, campaign_id, field, ascending=ascending),
         )
         found |= {"field": field, "order": "lowest" if ascending else "highest", "hits": hits}
         if hits is not None:
@@ -320,6 +336,11 @@ def _below(tree: Tree, asked: Asked, page: str) -> dict[str, Any]:
     }
 
 
+def _where(path: str, verdicts: Iterable[FailureVerdict]) -> list[Column[FailureVerdict]]:
+    """Return the column with the campaign's path, if there are verdicts on others than this."""
+    return [Column("campaign")] if any(verdict.campaign != path for verdict in verdicts) else []
+
+
 async def _nothing() -> list[Any]:
     return []
 
@@ -339,13 +360,13 @@ def _charts(points: Sequence[Point]) -> list[Any]:
     rates = intervals(points)
     if not rates:
         return []
-    last, most = rates[-1], max(one.ended_per_s for one in rates)
+    last, most = rates[-1], max(reading.ended_per_s for reading in rates)
     ended = Line("tasks that ended", "ended", [(r.begin, r.end, r.ended_per_s) for r in rates])
     bad = Line("attempts that failed", "bad", [(r.begin, r.end, r.failures_per_s) for r in rates])
     pairs = list(pairwise(points))
     agents = Line("agents", "agents", [(a.at, b.at, float(a.agents)) for a, b in pairs])
     working = Line("running tasks", "working", [(a.at, b.at, float(a.working)) for a, b in pairs])
-    crowd = max(one.agents for one in points)
+    crowd = max(point.agents for point in points)
     return [
         timeline(
             "Rate over time",

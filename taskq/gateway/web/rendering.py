@@ -11,13 +11,19 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from taskq.diagnosis.campaign_tree import node_texts
-from taskq.diagnosis.lost import WARNINGS
+from taskq.diagnosis.tables.agents import AGENTS, LEFT_AGENTS, about_brake
+from taskq.diagnosis.tables.campaigns import CAMPAIGNS, figures
+from taskq.diagnosis.tables.gateways import GATEWAYS, NONE_KNOWN
+from taskq.diagnosis.tables.places import about_sample
+from taskq.diagnosis.tables.tasks import CAUSES, EVENTS
+from taskq.model.columns import filled, without
 from taskq.model.version import VERSION
-from taskq.model.words import counted, duration, instant, percent, phases, rate
+from taskq.model.words import beginning, counted, duration, instant, percent, phases, rate
 
 #: Characters of a payload, a result or an output that a page shows.
 MOST_CHARS: Final = 20_000
+#: Characters of a cell of a table.
+MOST_CELL_CHARS: Final = 300
 # See https://trojansource.codes.
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
@@ -68,6 +74,11 @@ def excerpt(text: str) -> str:
     return f"{text[:MOST_CHARS]}\n[{len(text) - MOST_CHARS:,} more characters]"
 
 
+def brief(text: str) -> str:
+    """Return the beginning of a text as a cell of a table shows it."""
+    return beginning(text, MOST_CELL_CHARS)
+
+
 def pretty(value: object) -> str:
     """Return a value as JSON with a line for each member."""
     return excerpt(json.dumps(value, indent=2, ensure_ascii=False))
@@ -92,6 +103,7 @@ def _templates() -> jinja2.Environment:
         finalize=visible,
     )
     environment.filters |= {
+        "brief": brief,
         "duration": duration,
         "phases": phases,
         "excerpt": excerpt,
@@ -105,8 +117,18 @@ def _templates() -> jinja2.Environment:
     environment.globals |= {
         "address": address,
         "counted": counted,
-        "warnings": WARNINGS,
         "release": VERSION,
-        "texts": node_texts,
+        "figures": figures,
+        "filled": filled,
+        "without": without,
+        "about_brake": about_brake,
+        "about_sample": about_sample,
+        "no_gateways": NONE_KNOWN,
+        "AGENTS": AGENTS,
+        "CAMPAIGNS": {column.title: column for column in CAMPAIGNS},
+        "CAUSES": CAUSES,
+        "EVENTS": EVENTS,
+        "GATEWAYS": GATEWAYS,
+        "LEFT_AGENTS": LEFT_AGENTS,
     }
     return environment

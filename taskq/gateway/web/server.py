@@ -1,25 +1,36 @@
-"""Server of the pages: who may look, what they look at, an orderly end."""
+"""Server of the pages: who may look, and what they look at."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import socket
 from collections.abc import Callable
 from typing import Final
 
+import uvloop
+
 from taskq.api.client import Client
 from taskq.db.catalogue import all_statements
 from taskq.diagnosis.shared_readings import Readings
 from taskq.diagnosis.ticker import Ticker
-from taskq.gateway.listening import Listening, ListeningServer, ServerCertificate
+from taskq.gateway.http.asgi import AsgiServing
+from taskq.gateway.http.certificates import ServerCertificate
+from taskq.gateway.http.clients import HttpClients, PlainCounters
+from taskq.gateway.http.listening import Listening
+from taskq.gateway.http.server import HttpServer
 from taskq.gateway.web.access import Access
 from taskq.gateway.web.app import SECRET, WebApp
 from taskq.gateway.web.molecules import Drawer
 from taskq.gateway.web.pages import Pages
 
-#: Connections that are served at a time; others get the answer that the server is too busy.
+log: Final = logging.getLogger(__name__)
+
+#: Connections at a time; further ones are closed.
 MOST_CONNECTIONS: Final = 1_000
+#: Seconds for which a connection without requests is kept: strangers must not fill the places.
+IDLE_S: Final = 10.0
 #: Seconds that requests may go on at the end; live pages would go on for ever.
 LAST_ANSWERS_S: Final = 1
 _SECRET_BYTES: Final = 32
@@ -44,7 +55,7 @@ def serve(
             url += f"?{SECRET}={secret}"
         secure = certificate is not None
         access = Access(client.database, secret=secret, secure=secure, port=port)
-        asyncio.run(_serve(client, listener, access, lambda: announce(url), certificate))
+        uvloop.run(_serve(client, listener, access, lambda: announce(url), certificate))
 
 
 def serve_at(listener: socket.socket, client: Client, *, secure: bool, ends: int) -> None:
@@ -54,7 +65,7 @@ def serve_at(listener: socket.socket, client: Client, *, secure: bool, ends: int
     """
     all_statements()
     access = Access(client.database, secret=None, secure=secure, port=0)
-    asyncio.run(_serve(client, listener, access, lambda: None, None, ends=ends))
+    uvloop.run(_serve(client, listener, access, lambda: None, None, ends=ends))
 
 
 async def _serve(
@@ -69,19 +80,16 @@ async def _serve(
     ticker = Ticker(client.queries)
     drawer = Drawer()
     pages = Pages(client, ticker, Readings(), draws=drawer.can_draw)
-    server = ListeningServer(
+    serving = AsgiServing(
         WebApp(pages, ticker, access, drawer).asgi,
-        ready,
-        certificate,
-        http="h11",
-        proxy_headers=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=LAST_ANSWERS_S,
+        lambda error: log.error("a page failed", exc_info=error),
     )
+    clients = HttpClients(serving.serve, PlainCounters(), most=MOST_CONNECTIONS, idle_s=IDLE_S)
+    server = HttpServer(clients, certificate, last_answers_s=LAST_ANSWERS_S)
     if ends is not None:
         asyncio.get_running_loop().add_reader(ends, server.end)
     try:
-        await server.serve([listener])
+        await server.serve(listener, ready)
     finally:
         await ticker.close()
         await drawer.close()

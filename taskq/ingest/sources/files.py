@@ -1,4 +1,4 @@
-"""Seed files: choose the format, open the file, plain or gzip, and read its records."""
+"""Seed files: choose the format, open the file, plain or compressed, and read its records."""
 
 from __future__ import annotations
 
@@ -14,28 +14,47 @@ from pathlib import Path
 from typing import Final, TypeAlias, cast
 
 from taskq.ingest.sources import jsonl, sdf, smiles, table
-from taskq.ingest.sources.lines import ByteStream, LineReader, damage_ahead, is_gzip
-from taskq.ingest.sources.records import DEFAULT_OPTIONS, Record, Source, SourceOptions
+from taskq.ingest.sources.lines import ByteStream, LineReader, is_compressed, looked_at
+from taskq.ingest.sources.records import (
+    DEFAULT_OPTIONS,
+    Damage,
+    Notes,
+    Record,
+    Source,
+    SourceOptions,
+)
+from taskq.ingest.sources.unpacking import KINDS
 from taskq.model.errors import NotFound, UsageError
 
-Reader: TypeAlias = Callable[[LineReader, SourceOptions], Iterator[Record]]
+Reader: TypeAlias = Callable[..., Iterator[Record]]
+
+_TABLE_OPTIONS: Final = frozenset({"key", "priority", "types", "header", "encoding"})
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of seed files: its reader, file suffixes, and the options that apply to it."""
+    """A format of seed files: its reader, file suffixes, and the options that apply to it.
+
+    read: takes the lines and options. survey: looks through a regular file before it is read; the
+    reader takes what it returns too, as `survey`.
+    """
 
     read: Reader
     suffixes: tuple[str, ...]
     options: frozenset[str]
+    survey: Callable[[LineReader, SourceOptions], table.ColumnSurvey] | None = None
 
 
 FORMATS: Final = {
-    "smiles": Format(smiles.read, (".smi", ".smiles"), frozenset({"delimiter", "header"})),
-    "csv": Format(table.read_csv, (".csv",), frozenset({"key", "priority", "types", "delimiter"})),
-    "tsv": Format(table.read_tsv, (".tsv", ".tab"), frozenset({"key", "priority", "types"})),
-    "jsonl": Format(jsonl.read, (".jsonl", ".ndjson"), frozenset({"key", "priority"})),
-    "sdf": Format(sdf.read, (".sdf", ".sd"), frozenset({"key", "priority"})),
+    "smiles": Format(
+        smiles.read,
+        (".smi", ".smiles", ".cxsmiles", ".cxsmi", ".ism", ".can"),
+        frozenset({"delimiter", "header", "smiles_field", "encoding"}),
+    ),
+    "csv": Format(table.read_csv, (".csv",), _TABLE_OPTIONS | {"delimiter"}, table.survey_csv),
+    "tsv": Format(table.read_tsv, (".tsv", ".tab"), _TABLE_OPTIONS, table.survey_tsv),
+    "jsonl": Format(jsonl.read, (".jsonl", ".ndjson"), frozenset({"key", "priority", "encoding"})),
+    "sdf": Format(sdf.read, (".sdf", ".sd"), frozenset({"key", "priority", "encoding"})),
 }
 
 
@@ -45,10 +64,10 @@ def open_source(
     format: str | None = None,  # noqa: A002  # the name that the command line and files use
     options: SourceOptions = DEFAULT_OPTIONS,
 ) -> Source:
-    """Open a seed file, plain or gzip, or standard input (`-`), which needs a format.
+    """Open a seed file, plain or compressed, or standard input (`-`), which needs a format.
 
     The format is guessed from the suffix: `ligands.smi.gz` is SMILES. The first bytes show whether
-    it is gzip, whatever the name.
+    it is gzip, bzip2, xz, zstd or zip, whatever the name.
 
     A pipe, or any other file that is not regular, is opened only at the first record: what one
     opening reads from it is lost to any other, and a named pipe waits for its writer. So a source
@@ -57,11 +76,15 @@ def open_source(
     Raise `NotFound` if there is no such file, and `UsageError` for a directory, a file without the
     right to read it, an unknown suffix or format, and an option that the format does not have.
     Reading the source yields a task or a `BadLine` per record; it raises `UsageError` if nothing
-    can be read (a table without a usable header) and `Unavailable` if the disk fails.
+    can be read (a table without a usable header) and `Unavailable` if the disk fails. What the
+    reader did with the file, such as names that it gave to columns, goes to `notes` of the source.
 
     Damaged gzip yields one `Damage`, and every whole line before the damage is a record. A regular
     file is verified beforehand, at some 300 MB of text a second, and yields its `Damage` first. A
     pipe yields it last: only then does the reader know that the records before it are uncertain.
+    So it is with other compressions, but up to 256 KiB before the damage may be missing too.
+
+    A regular table is looked through beforehand too, to know which columns are numbers.
     """
     from_stdin = str(path) == "-"
     name = "standard input" if from_stdin else str(path)
@@ -69,8 +92,8 @@ def open_source(
     chosen = choose_format(name, format, options)
     opens = _stdin if from_stdin else functools.partial(_open, Path(path))
     if not is_regular:
-        return _FileSource(name, None, opens, chosen.read, options)
-    return _FileSource(name, opens(), opens, chosen.read, options, shared=from_stdin)
+        return _FileSource(name, None, opens, chosen, options)
+    return _FileSource(name, opens(), opens, chosen, options, shared=from_stdin)
 
 
 def check_read_once(paths: Sequence[str]) -> None:
@@ -81,10 +104,10 @@ def check_read_once(paths: Sequence[str]) -> None:
             status = os.fstat(0) if path == "-" else Path(path).stat()
         except (OSError, ValueError):  # opening the file raises it again
             continue
-        one = (status.st_dev, status.st_ino)
-        if (path == "-" or stat.S_ISFIFO(status.st_mode)) and one in seen:
+        identity = (status.st_dev, status.st_ino)
+        if (path == "-" or stat.S_ISFIFO(status.st_mode)) and identity in seen:
             raise UsageError(f"{path!r} is named twice, but can be read only once")
-        seen.add(one)
+        seen.add(identity)
 
 
 def choose_format(name: str, asked: str | None, options: SourceOptions) -> Format:
@@ -104,14 +127,17 @@ def choose_format(name: str, asked: str | None, options: SourceOptions) -> Forma
 
 
 def _by_suffix(name: str) -> Format:
-    plain = name.lower().removesuffix(".gz")
+    plain = name.lower()
+    for kind in KINDS:
+        plain = plain.removesuffix(kind.suffix)
     for known in FORMATS.values():
         if plain.endswith(known.suffixes):
             return known
     suffixes = ", ".join(suffix for known in FORMATS.values() for suffix in known.suffixes)
     raise UsageError(
         f"{name}: the name does not show the format; choose one of {', '.join(FORMATS)} "
-        f"(`taskq seed --format`), or use one of the suffixes {suffixes}, with or without .gz"
+        f"(`taskq seed --format`), or use one of the suffixes {suffixes}, with or without "
+        ".gz, .bz2, .xz, .zst or .zip"
     )
 
 
@@ -157,7 +183,7 @@ class _FileSource(Source):
         name: str,
         stream: ByteStream | None,
         opens: Callable[[], ByteStream],
-        read: Reader,
+        chosen: Format,
         options: SourceOptions,
         *,
         shared: bool = False,
@@ -168,8 +194,11 @@ class _FileSource(Source):
         self._stream = stream
         self._opens = opens
         self._lines: LineReader | None = None
-        self.checked_first = stream is not None and bool(self.total_bytes) and is_gzip(stream, name)
-        self._records = self._read(read, options)
+        self.notes: Notes = Notes(name)
+        if stream is not None and self.total_bytes:
+            surveyed = chosen.survey is not None and options.types == "guess"
+            self.checked_first = surveyed or is_compressed(stream, name)
+        self._records = self._read(chosen, options)
 
     @property
     def bytes_read(self) -> int:
@@ -186,13 +215,13 @@ class _FileSource(Source):
         if self._stream is not None and not self._shared:
             self._stream.close()
 
-    def _read(self, read: Reader, options: SourceOptions) -> Iterator[Record]:
+    def _read(self, chosen: Format, options: SourceOptions) -> Iterator[Record]:
         if self._stream is None:
             self._stream = self._opens()
-        damage = damage_ahead(self._stream, self.name) if self.checked_first else None
+        read, damage = self._looked_through(chosen, options, self._stream)
         if damage is not None:
             yield damage
-        lines = self._lines = LineReader(self._stream, self.name)
+        lines = self._lines = self._reader(self._stream, options)
         for record in read(lines, options):
             if damage is None and lines.damage is not None:
                 # The damage is the cause; the reader only sees an early end.
@@ -201,6 +230,26 @@ class _FileSource(Source):
             yield record
         if damage is None and lines.damage is not None:
             yield lines.damage
+
+    def _looked_through(
+        self, chosen: Format, options: SourceOptions, stream: ByteStream
+    ) -> tuple[Reader, Damage | None]:
+        """Return the reader of the format, with what it found in a regular file, and its damage."""
+        if not self.total_bytes or (chosen.survey is None and not self.checked_first):
+            return chosen.read, None
+
+        def look() -> tuple[Reader, Damage | None]:
+            lines = self._reader(stream, options)
+            read = chosen.read
+            if chosen.survey is not None:
+                read = functools.partial(read, survey=chosen.survey(lines, options))
+            lines.drain()
+            return read, lines.damage
+
+        return looked_at(stream, self.name, look)
+
+    def _reader(self, stream: ByteStream, options: SourceOptions) -> LineReader:
+        return LineReader(stream, self.name, options.encoding, self.notes)
 
 
 def _size(stream: ByteStream) -> int | None:

@@ -6,10 +6,12 @@ value are escaped by a backslash.
 
 from __future__ import annotations
 
+import codecs
 import csv
+import logging
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +22,15 @@ from taskq.model.seed import Seed
 
 EXCERPT_CHARS: Final = 200
 
+MOST_NOTES: Final = 100
+"""Notes on one file that are passed on."""
+
+UTF16: Final = ("utf-16", "utf-16-le", "utf-16-be")
+"""Encodings without ASCII that are read all the same."""
+
 DELIMITERS: Final = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
+
+_log: Final = logging.getLogger(__name__)
 
 _NUMBER: Final = re.compile(
     r"""
@@ -62,6 +72,39 @@ class Damage(BadLine):
 Record: TypeAlias = Seed | BadLine
 
 
+class Notes:
+    """What a reader did with a file that its user should know, though it is no error.
+
+    `tell` is called with the number of a line and a text, once for each text. By default it logs a
+    warning.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._told: set[str] = set()
+        self.tell: Callable[[int, str], None] = self._warn
+
+    def add(self, number: int, text: str) -> None:
+        """Pass a note on, unless it was passed on before, for another line."""
+        if text in self._told or len(self._told) > MOST_NOTES:
+            return
+        self._told.add(text)
+        last = len(self._told) > MOST_NOTES
+        self.tell(number, "there is more to note, which is left out" if last else text)
+
+    def _warn(self, number: int, text: str) -> None:
+        _log.warning("%s:%d: %s", self._name, number, text)
+
+
+def numbered(name: str, taken: Container[str]) -> str:
+    """Return the name, or else NAME_2, NAME_3 and so on: the first that is not taken."""
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    return found
+
+
 @cache
 def key_fields(key: str | None) -> tuple[str, ...]:
     """Return the fields that form a key: names separated by commas, quoted as in CSV.
@@ -92,29 +135,40 @@ class SourceOptions:
     key        column or field whose value becomes the task's key, or several, such as a,b
                (CSV, TSV, JSON Lines, SDF); they stay in the payload; see `seed_from`
     priority   the same for the priority, a whole number
-    types      whether a CSV or TSV value that looks like a number becomes a number
-               ("guess") or stays text ("text"); see `number_or_text`
-    delimiter  one character or its name: tab, space, comma, semicolon, pipe (SMILES, CSV)
-    header     whether a SMILES file starts with a line of titles; None means if its first
-               word contains "smiles", which no molecule can
+    types      what becomes of values of a CSV or TSV file that look like numbers: a number
+               where none of the column would change by it ("guess"), a number ("number";
+               see `number_or_text`), or text ("text")
+    delimiter  one character or its name: tab, space, comma, semicolon, pipe (SMILES, CSV); None
+               means the one in the header (CSV), or white space (SMILES)
+    header     whether the file starts with a line of titles (SMILES, CSV, TSV); None means yes
+               in a table, and in a SMILES file if the line contains "smiles" and no molecule
+    smiles_field  number of the field of a SMILES file that holds the SMILES, from 1
+    encoding   that of the text; None means UTF-8, or UTF-16 with its byte order mark
     """
 
     key: str | None = None
     priority: str | None = None
-    types: Literal["guess", "text"] = "guess"
+    types: Literal["guess", "number", "text"] = "guess"
     delimiter: str | None = None
     header: bool | None = None
+    smiles_field: int | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("key", "priority", "delimiter"):
+        for name in ("key", "priority", "delimiter", "encoding"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
                 raise UsageError(f"{name} must be text, not {value!r}")
         key_fields(self.key)
         if self.header not in (None, True, False):
             raise UsageError(f"header must be true or false, not {self.header!r}")
-        if self.types not in ("guess", "text"):
-            raise UsageError(f"types must be 'guess' or 'text', not {self.types!r}")
+        if self.types not in ("guess", "number", "text"):
+            raise UsageError(f"types must be 'guess', 'number' or 'text', not {self.types!r}")
+        field = self.smiles_field
+        if field is not None and (type(field) is not int or field < 1):
+            raise UsageError(f"smiles_field must be a number from 1, not {field!r:.80}")
+        if self.encoding is not None:
+            check_encoding(self.encoding)
         separator = self.separator("\t")
         if len(separator) != 1 or separator in '"\r\n\0':
             raise UsageError(
@@ -129,6 +183,22 @@ class SourceOptions:
         return DELIMITERS.get(self.delimiter, self.delimiter)
 
 
+def check_encoding(name: str) -> None:
+    """Raise `UsageError` if text in an encoding cannot be read by lines."""
+    plain = [rb"\n\u0041", b"xn--bcher-kva", b"a\n", bytes(range(32, 127))]
+    try:
+        if codecs.lookup(name).name in UTF16 or all(
+            text.decode(name) == text.decode() for text in plain
+        ):
+            return
+    except (LookupError, ValueError):  # of which UnicodeError is one
+        pass
+    raise UsageError(
+        f"encoding {name!r:.80} cannot be read: name utf-8, utf-16, cp1252, latin-1, mac-roman, "
+        "gb18030 or another one that Python knows and that contains ASCII"
+    )
+
+
 DEFAULT_OPTIONS: Final = SourceOptions()
 
 
@@ -137,9 +207,11 @@ class Source(AbstractContextManager["Source"]):
 
     `total_bytes` and `total`: the sizes known beforehand, of the file on disk and in records; None
     if unknown. `checked_first`: whether it is read through before it yields its first record.
+    `notes`: what it has to tell of its files; None if nothing.
     """
 
     name: str
+    notes: Notes | None = None
     total_bytes: int | None = None
     total: int | None = None
     checked_first: bool = False
@@ -249,3 +321,29 @@ def number_or_text(text: str) -> int | float | str:
     if found is None:
         return text
     return float(text) if found["whole"] is None else int(text)
+
+
+def given_value(text: str) -> int | float | str:
+    """Return a value of a command line: text in double quotes as it is, else `number_or_text`.
+
+    Raise `UsageError` for a number that would not be stored as it was written: 1.10 may be a name.
+    """
+    plain = text.strip()
+    if len(plain) > 1 and plain[0] == plain[-1] == '"':
+        return plain[1:-1]
+    value = number_or_text(text)
+    if not isinstance(value, str) and str(value) != plain:
+        raise UsageError(
+            f"{plain} would be stored as {value}: write {value} if it is a number, or "
+            f"'\"{plain}\"', with all its quotes, if it is text"
+        )
+    return value
+
+
+def same_number_or_text(text: str) -> int | float | str:
+    """Return a text as a number if the number's own text is this text, or else the text.
+
+    So different texts never become one value: 1.10 and 1e5 are no numbers.
+    """
+    value = number_or_text(text)
+    return value if str(value) == text else text

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from taskq.ingest.sources.records import BadLine, Record, Source, excerpt, number_or_text
+from taskq.ingest.sources.records import (
+    BadLine,
+    Record,
+    Source,
+    excerpt,
+    given_value,
+    number_or_text,
+)
 from taskq.model.errors import UsageError
 from taskq.model.seed import MAX_KEY_CHARS, MAX_PAYLOAD_BYTES, Seed, derived_key
 
@@ -24,10 +31,11 @@ _NUMBER_WIDTH: Final = 32  # no number is longer as JSON
 def sweep(specs: Sequence[str]) -> Sweep:
     """Return the sweep over the product of parameters, each given as `NAME=VALUES`.
 
-    Values are a list (`temperature=280,300,320`, `target=CDK2,EGFR`) or a range with both
-    ends (`seed=1:1000`, `ph=6:8:0.5`), which is computed exactly, without the drift of
-    repeated addition. Raise `UsageError` for anything else, for a range that runs backwards
-    or is empty, a value or parameter that comes twice, and more than a billion combinations.
+    Values are a list (`temperature=280,300,320`, `target=CDK2,EGFR`; text in double quotes stays
+    text) or a range with both ends (`seed=1:1000`, `ph=6:8:0.5`), which is computed exactly,
+    without the drift of repeated addition. Raise `UsageError` for anything else, for a number in a
+    list that would not be stored as it was written, for a range that runs backwards or is empty, a
+    value or parameter that comes twice, and more than a billion combinations.
     """
     axes = [_axis(spec) for spec in specs]
     if not 1 <= len(axes) <= MAX_PARAMETERS:
@@ -37,16 +45,6 @@ def sweep(specs: Sequence[str]) -> Sweep:
         if names.count(name) > 1:
             raise UsageError(f"the sweep names the parameter {name!r} twice")
     return Sweep(axes)
-
-
-def cross(source: Source, over: Sweep) -> Source:
-    """Return each record of a source with each combination of a sweep, record by record.
-
-    The payload has the fields of the record and the parameters; the key is the record's, a
-    semicolon and the combination's. Reading it raises `UsageError` for a record that has a field
-    with the name of a parameter. Closing it closes the source.
-    """
-    return _Crossed(source, over)
 
 
 class Sweep(Source):
@@ -79,12 +77,20 @@ class Sweep(Source):
             yield Seed(payload, key if len(key) <= MAX_KEY_CHARS else derived_key(payload))
 
 
-class _Crossed(Source):
+class Crossed(Source):
+    """Each record of a source with each combination of a sweep, record by record.
+
+    The payload has the fields of the record and the parameters; the key is the record's, a
+    semicolon and the combination's. Reading it raises `UsageError` for a record that has a field
+    with the name of a parameter. Closing it closes the source.
+    """
+
     def __init__(self, source: Source, over: Sweep) -> None:
         self.name = source.name
         self.total_bytes = source.total_bytes
         self.total = None if source.total is None else source.total * over.combinations
         self.checked_first = source.checked_first
+        self.notes = source.notes
         self._source = source
         self._sweep = over
         self._before = 0  # bytes of the records before this one
@@ -92,14 +98,17 @@ class _Crossed(Source):
 
     @property
     def bytes_read(self) -> int:
+        """Bytes read of the source, the current record in part as far as it is combined."""
         of_record = self._source.bytes_read - self._before
         return self._before + of_record * self._done // self._sweep.combinations
 
     @property
     def line(self) -> int:
+        """The line of the source."""
         return self._source.line
 
     def close(self) -> None:
+        """Close the source."""
         self._source.close()
 
     def __iter__(self) -> Iterator[Record]:
@@ -186,14 +195,14 @@ def _axis(spec: str) -> _Axis:
 
 
 def _list(spec: str, text: str) -> tuple[int | float | str, ...]:
-    values = tuple(number_or_text(item.strip()) for item in text.split(","))
-    seen: set[int | float | str] = set()
+    values = tuple(given_value(item.strip()) for item in text.split(","))
+    seen: set[str] = set()  # as keys have them, in which text and numbers look alike
     for value in values:
         if value == "":
             raise UsageError(f"sweep {spec!r} has an empty value")
-        if value in seen:
+        if str(value) in seen:
             raise UsageError(f"sweep {spec!r} has the value {value!r} twice")
-        seen.add(value)
+        seen.add(str(value))
         if isinstance(value, str):
             if ";" in value or not value.isprintable():
                 raise UsageError(f"sweep {spec!r}: {value!r} has a character that keys cannot have")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import deque
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from taskq.ingest.sources.columns import NumberColumns, SingleNumbers, names_of, number
 from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import (
     BadLine,
@@ -15,88 +19,251 @@ from taskq.ingest.sources.records import (
     excerpt,
     key_fields,
     number_or_text,
+    same_number_or_text,
     seed_from,
 )
+from taskq.ingest.sources.smiles import is_structure
 from taskq.model.errors import InvalidTask, UsageError
 from taskq.model.seed import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
     from _csv import Reader  # the type has no public name
 
+#: A line that spreadsheets write before the header.
+_SEPARATOR_LINE: Final = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+_QUOTED: Final = re.compile(r'"[^"]*"?')
+_MARKS: Final = ",;\t|"
+_QUOTED_TITLE: Final = re.compile(r'"[^"]*"')
 
-def read_csv(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
+#: Makes the payload of a row, of its values as a list and by name.
+_Payloads: TypeAlias = Callable[[list[str], dict[str, str]], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSurvey:
+    """What is known of all rows of a table before the first is a task.
+
+    numbers: the places of the columns of numbers. row_names: whether each row has one value more
+    than the header has names, as R writes the names of rows.
+    """
+
+    numbers: frozenset[int] = frozenset()
+    row_names: bool = False
+
+
+def read_csv(
+    lines: LineReader, options: SourceOptions, survey: ColumnSurvey | None = None
+) -> Iterator[Record]:
     """Yield a task per row of a CSV file (RFC 4180): a payload of column names and values.
 
-    Empty rows, and rows of empty cells, are skipped. Raise `UsageError` if the header names a
-    column twice or not at all, or lacks the key or priority column.
+    The delimiter is that of the options, that of a line `sep=;` before the header, or the first of
+    comma, semicolon, tab and `|` that is in the header. Empty rows, and rows of empty cells, are
+    skipped. A column without a name is `columnN`, and in a payload only with a value; a name that
+    comes again gets a number. Raise `UsageError` if the header lacks the key or priority column, or
+    is a row with a molecule.
+
+    survey: what `survey_csv` found in the same file; None if that can be read only once: then each
+    value is a number or text by itself.
     """
-    feed = _Feed(lines)
-    separator = options.separator(",")
-    yield from _read(feed, csv.reader(feed, strict=True, delimiter=separator), options)
+    return _Table(lines, options).records(survey)
 
 
-def read_tsv(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
+def read_tsv(
+    lines: LineReader, options: SourceOptions, survey: ColumnSurvey | None = None
+) -> Iterator[Record]:
     """Yield a task per row of a TSV file, like `read_csv`; quotes are ordinary characters.
 
-    The registration of text/tab-separated-values defines it so. Read a file with quoted tabs as CSV
-    with the delimiter tab.
+    The registration of text/tab-separated-values defines it so. If all titles of the header are in
+    quotes, quotes are as in CSV. Read another file with quoted tabs as CSV with the delimiter tab.
     """
-    feed = _Feed(lines)
-    reader = csv.reader(feed, strict=True, delimiter="\t", quoting=csv.QUOTE_NONE)
-    yield from _read(feed, reader, options)
+    return _Table(lines, options, tabs=True).records(survey)
 
 
-def _read(feed: _Feed, reader: Reader, options: SourceOptions) -> Iterator[Record]:
-    header: list[str] | None = None
-    while (row := feed.next_row(reader)) is not None:
-        if isinstance(row, BadLine):
-            if header is None:
-                raise UsageError(f"{feed.name}: the header in line {row.number}: {row.reason}")
-            yield row
-        elif not any(map(str.strip, row)):
-            continue
-        elif header is None:
-            header = _header(feed.name, row, options)
-        else:
-            yield _record(feed, header, row, options)
+def survey_csv(lines: LineReader, options: SourceOptions) -> ColumnSurvey:
+    """Look through a CSV file; raise what reading it raises."""
+    return _Table(lines, options).survey()
 
 
-def _header(name: str, row: list[str], options: SourceOptions) -> list[str]:
-    header = [title.strip() for title in row]
-    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
-        raise UsageError(
-            f"{name}: the header {header[0]!r} has no comma: choose the delimiter of the file "
-            "(`taskq seed --delimiter`)"
+def survey_tsv(lines: LineReader, options: SourceOptions) -> ColumnSurvey:
+    """Look through a TSV file; raise what reading it raises."""
+    return _Table(lines, options, tabs=True).survey()
+
+
+class _Table:
+    """A table: its header, and then its rows."""
+
+    def __init__(self, lines: LineReader, options: SourceOptions, *, tabs: bool = False) -> None:
+        self._feed = _Feed(lines)
+        self._options = options
+        self._notes = lines.notes
+        self._tabs = tabs
+        self._name = lines.name
+        self._titles: list[str] = []  # as in the header, without white space around
+        self._names: list[str] = []
+
+    def survey(self) -> ColumnSurvey:
+        """Look through all rows, if there is something to find."""
+        rows = self._begin()
+        first = next((row for row in rows if isinstance(row, list)), None)
+        width = len(self._titles)
+        row_names = first is not None and len(first) == width + 1 and bool(first[-1].strip())
+        if first is None or not (row_names or self._options.types == "guess"):
+            return ColumnSurvey()
+        usual = NumberColumns(self._names, self._notes)
+        shifted = NumberColumns(names_of(["", *self._titles]), self._notes)
+        for row in chain([first], rows):
+            if isinstance(row, BadLine):
+                continue
+            fit = row if len(row) == width else self._fit(row)
+            if row_names:
+                row_names = len(row) == width + 1
+                if row_names:
+                    shifted.see(row, self._feed.number)
+            if fit is not None:
+                usual.see(fit, self._feed.number)
+            if not (row_names or usual.left):
+                break
+        return ColumnSurvey((shifted if row_names else usual).found(), row_names)
+
+    def records(self, survey: ColumnSurvey | None) -> Iterator[Record]:
+        """Yield a record per row."""
+        rows = self._begin(row_names=survey is not None and survey.row_names)
+        payload_of = self._payloads(survey)
+        unnamed = [] if self._titles == self._names else self._unnamed()
+        for row in rows:
+            if isinstance(row, BadLine):
+                yield row
+                continue
+            fit = row if len(row) == len(self._names) else self._fit(row)
+            if fit is None:
+                reason = f"the row has {len(row)} values, the header {len(self._names)} names"
+                yield self._feed.bad(reason)
+                continue
+            cells = dict(zip(self._names, fit, strict=True))
+            payload = payload_of(fit, cells)
+            for name in unnamed:
+                if not cells[name].strip():
+                    del payload[name]
+                else:
+                    self._notes.add(
+                        self._feed.start, f"a column has no name in the header: it is {name!r}"
+                    )
+            try:
+                yield seed_from(payload, cells, self._options)
+            except InvalidTask as error:
+                yield self._feed.bad(str(error))
+
+    def _payloads(self, survey: ColumnSurvey | None) -> _Payloads:
+        """Return the function that makes payloads of rows."""
+        keys = key_fields(self._options.key)
+        names = [(place, name) for place, name in enumerate(self._names) if name not in keys]
+        types = self._options.types
+        if types == "number":
+            return lambda fit, cells: cells | {name: number_or_text(fit[i]) for i, name in names}
+        numbers = [(i, name) for i, name in names if survey is not None and i in survey.numbers]
+
+        def typed(fit: list[str], cells: dict[str, str]) -> dict[str, Any]:
+            # The survey has not seen the lines of bad rows that are read again.
+            value = same_number_or_text if self._feed.reread else number
+            payload: dict[str, Any] = cells.copy()
+            for place, name in numbers:
+                payload[name] = value(fit[place])
+            return payload
+
+        if types == "text" or (survey is not None and not numbers):
+            return lambda _, cells: cells
+        if survey is not None:
+            return typed
+        single = SingleNumbers(self._names, self._notes)
+        start = self._feed
+        return lambda fit, cells: (
+            cells | {name: single.value(i, fit[i], start.start) for i, name in names}
         )
-    if "" in header:
-        raise UsageError(f"{name}: column {header.index('') + 1} has no name in the header row")
-    for title in header:
-        if header.count(title) > 1:
-            raise UsageError(f"{name}: the header row names the column {title!r} twice")
-    keys = [("key", name) for name in key_fields(options.key)]
-    for role, column in (*keys, ("priority", options.priority)):
-        if column is not None and column not in header:
+
+    def _unnamed(self) -> list[str]:
+        return [
+            name
+            for title, name in zip(self._titles, self._names, strict=True)
+            if not title and self._options.header is not False
+        ]
+
+    def _fit(self, row: list[str]) -> list[str] | None:
+        """Return a row with a value for each column, or None.
+
+        Empty values may be too many, and those of columns without a name may be missing.
+        """
+        width = len(self._names)
+        if len(row) < width and not any(self._titles[len(row) :]):
+            return row + [""] * (width - len(row))
+        return None if any(map(str.strip, row[width:])) or len(row) < width else row[:width]
+
+    def _begin(self, *, row_names: bool = False) -> Iterator[list[str] | BadLine]:
+        """Read the header, and return the rows; raise `UsageError` if nothing can be read."""
+        reader = self._reader()
+        rows = self._feed.rows(reader)
+        header = next(rows, None)
+        if header is None:
+            return rows
+        if isinstance(header, BadLine):
+            raise UsageError(f"{self._name}: the header in line {header.number}: {header.reason}")
+        if self._options.header is False:
+            self._titles = [""] * len(header)
+            rows = chain([header], rows)
+        else:
+            self._titles = [""] * row_names + [title.strip() for title in header]
+            self._check_titles()
+        self._names = names_of(self._titles)
+        self._note_numbered()
+        keys = [("key", name) for name in key_fields(self._options.key)]
+        for role, column in (*keys, ("priority", self._options.priority)):
+            if column is not None and column not in self._names:
+                raise UsageError(
+                    f"{self._name} has no column {column!r} to take the {role} from; "
+                    f"its columns are: {', '.join(self._names)}; name one by --{role}-field"
+                )
+        return rows
+
+    def _check_titles(self) -> None:
+        """Raise `UsageError` if the first row has a molecule, and so no titles."""
+        molecule = next(filter(is_structure, self._titles), None)
+        if self._options.header is None and molecule is not None:
             raise UsageError(
-                f"{name} has no column {column!r} to take the {role} from; "
-                f"its columns are: {', '.join(header)}; name one by --{role}-field"
+                f"{self._name}: the first row has {excerpt(molecule)!r}, which looks like a "
+                "molecule: `--no-header` reads a file without titles, `--header` this one with them"
             )
-    return header
 
+    def _note_numbered(self) -> None:
+        for title, name in zip(self._titles, self._names, strict=True):
+            if title and title != name:
+                self._notes.add(
+                    self._feed.start, f"the column {excerpt(title)!r} is repeated: this is {name!r}"
+                )
 
-def _record(feed: _Feed, header: list[str], row: list[str], options: SourceOptions) -> Record:
-    if len(row) != len(header):
-        return feed.bad(f"the row has {len(row)} values, the header {len(header)} names")
-    cells = dict(zip(header, row, strict=True))
-    payload: dict[str, Any] = cells
-    if options.types == "guess":
-        keys = key_fields(options.key)
-        payload = {
-            title: cell if title in keys else number_or_text(cell) for title, cell in cells.items()
-        }
-    try:
-        return seed_from(payload, cells, options)
-    except InvalidTask as error:
-        return feed.bad(str(error))
+    def _reader(self) -> Reader:
+        """Return a reader for the delimiter and the quotes of the file."""
+        first = self._feed.peek()
+        if self._tabs:
+            plain = _QUOTED.sub("", first)
+            if "\t" not in first and any(mark in plain for mark in _MARKS):
+                raise UsageError(
+                    f"{self._name}: the header {excerpt(first)!r} has no tab: `--format csv` reads "
+                    "other delimiters"
+                )
+            quoted = all(_QUOTED_TITLE.fullmatch(title) for title in first.split("\t"))
+            return csv.reader(
+                self._feed,
+                strict=True,
+                delimiter="\t",
+                quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+            )
+        separator = _SEPARATOR_LINE.fullmatch(first.strip())
+        if separator is not None:
+            self._feed.skip()
+            first = self._feed.peek()
+        plain = _QUOTED.sub("", first)
+        found = next((mark for mark in _MARKS if mark in plain), ",")
+        delimiter = self._options.separator(found if separator is None else separator[1])
+        return csv.reader(self._feed, strict=True, delimiter=delimiter)
 
 
 class _Feed:
@@ -110,14 +277,15 @@ class _Feed:
         self.name = lines.name
         self._row: list[str | BadLine] = []  # the lines of the current row
         self._again: deque[str | BadLine] = deque()  # lines to read again
-        self._number = 0  # of the last line of the current row
+        self.number = 0  # of the last line of the current row
         self._size = 0
+        self.reread = False  # whether lines of a bad row are, or were, read again
         self._iterator = iter(lines)
 
     @property
     def start(self) -> int:
         """Return the number of the first line of the current row."""
-        return self._number - len(self._row) + 1
+        return self.number - len(self._row) + 1
 
     @property
     def text(self) -> str:
@@ -125,26 +293,51 @@ class _Feed:
         first = self._row[0] if self._row else ""
         return first if isinstance(first, str) else first.text
 
-    def next_row(self, reader: Reader) -> list[str] | BadLine | None:
-        """Return the next row, or its fault as a bad line, or None at the end."""
-        self._size = 0
-        self._row.clear()
-        try:
-            return next(reader, None)
-        except _Interrupted as interruption:
-            if len(self._row) == 1:
-                return interruption.bad_line
-            return self.bad(interruption.bad_line.reason)
-        except csv.Error as error:
-            return self.bad(self._reason(str(error)))
+    def peek(self) -> str:
+        """Return the first line that is not empty, which stays the next; empty at the end."""
+        for line in chain([*self._again], self._iterator):
+            if not self._again:
+                self._again.append(line)
+            if isinstance(line, BadLine):
+                return ""
+            if line.strip():
+                return line
+            self.skip()
+        return ""
+
+    def skip(self) -> None:
+        """Leave out the next line, which was seen."""
+        self._again.popleft()
+        self.number += 1
+
+    def rows(self, reader: Reader) -> Iterator[list[str] | BadLine]:
+        """Yield the rows that are not empty, and faults as bad lines."""
+        while True:
+            self._size = 0
+            self._row.clear()
+            try:
+                row = next(reader, None)
+            except _Interrupted as interruption:
+                is_one_line = len(self._row) == 1
+                yield (
+                    interruption.bad_line if is_one_line else self.bad(interruption.bad_line.reason)
+                )
+            except csv.Error as error:
+                yield self.bad(self._reason(str(error)))
+            else:
+                if row is None:
+                    return
+                if row and (row[0].strip() or any(map(str.strip, row))):
+                    yield row
 
     def bad(self, reason: str) -> BadLine:
         """Return the fault of a row as a bad first line; make the other lines read again."""
-        start, last, text = self.start, self._number, self.text
+        start, last, text = self.start, self.number, self.text
         if last > start:
             reason = f"a quote is left open, or the row up to line {last} is wrong: {reason}"
+            self.reread = True
             self._again.extendleft(reversed(self._row[1:]))
-            self._number = start
+            self.number = start
             del self._row[1:]
         return BadLine(start, reason, excerpt(text))
 
@@ -153,7 +346,7 @@ class _Feed:
 
     def __next__(self) -> str:
         line = self._again.popleft() if self._again else next(self._iterator)
-        self._number += 1
+        self.number += 1
         self._row.append(line)
         if isinstance(line, BadLine):
             raise _Interrupted(line)
@@ -163,8 +356,18 @@ class _Feed:
         return line + "\n"
 
     def _reason(self, message: str) -> str:
+        """Return what an error of the csv module means."""
         if message == "unexpected end of data":
             return "the file ends within a quoted value of the row that starts here"
+        if "expected after" in message:
+            return (
+                "a quote ends within a value: double the quotes in quoted values, or name another "
+                "`--delimiter`"
+            )
+        if "new-line character" in message:
+            return "a carriage return within a value without quotes: convert line ends to LF"
+        if "field limit" in message:
+            return f"a value is longer than {csv.field_size_limit()} characters"
         return message
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
-from taskq.model.views import PilotView
+from taskq.model.pilot_views import PilotView
 from taskq.pilots.drivers.hosts import Hosts
 from taskq.pilots.drivers.htcondor import HTCondor
 from taskq.pilots.drivers.kubernetes import Kubernetes
@@ -23,6 +23,16 @@ from taskq.pilots.drivers.pbs import PBS
 from taskq.pilots.drivers.slurm import Slurm
 from taskq.pilots.reconcile import SeenJob
 from taskq.pilots.settings import PilotSettings
+from taskq_agent.paths import exists
+
+DRIVERS_BY_NAME: Final[Mapping[str, Callable[[PilotSettings, Mapping[str, str]], Driver]]] = {
+    "slurm": Slurm,
+    "pbs": PBS,
+    "htcondor": HTCondor,
+    "kubernetes": Kubernetes,
+    "local": Hosts,
+    "ssh": Hosts,
+}
 
 
 class Driver(Protocol):
@@ -101,15 +111,6 @@ def with_exit_codes(
 
 MakeDriver: TypeAlias = Callable[[PilotView, PilotSettings, Mapping[str, str]], Driver]
 
-DRIVERS_BY_NAME: Final[Mapping[str, Callable[[PilotSettings, Mapping[str, str]], Driver]]] = {
-    "slurm": Slurm,
-    "pbs": PBS,
-    "htcondor": HTCondor,
-    "kubernetes": Kubernetes,
-    "local": Hosts,
-    "ssh": Hosts,
-}
-
 
 def make_driver(
     pilot: PilotView, settings: PilotSettings, environment: Mapping[str, str]
@@ -121,4 +122,4 @@ def make_driver(
 def program() -> list[str]:
     """Return the words that start `taskq` as installed here."""
     installed = Path(sys.executable).with_name("taskq")
-    return [str(installed) if installed.exists() else shutil.which("taskq") or "taskq"]
+    return [str(installed) if exists(installed) else shutil.which("taskq") or "taskq"]

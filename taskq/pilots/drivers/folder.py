@@ -84,7 +84,7 @@ class JobFolder:
         """Remove the files of jobs that ended long ago, and what days leave empty."""
         before = time.time() - KEPT_S
         ours = (f"{day}taskq-*.{end}" for end in _ENDS for day in ("", f"{_DAY}/"))
-        for file in (one for pattern in ours for one in self._path.glob(pattern)):
+        for file in (found for pattern in ours for found in self._path.glob(pattern)):
             with suppress(OSError):
                 if file.stat().st_mtime < before:
                     file.unlink()

@@ -22,7 +22,7 @@ from taskq.pilots.agent_file import AGENT_FILE, built
 from taskq.pilots.drivers.commands import TIMEOUT_S, BatchSystemError, missing_program, run
 from taskq.pilots.drivers.folder import TAIL_BYTES, JobFolder, as_tail, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob
-from taskq.pilots.script import job_script
+from taskq.pilots.script import job_script, shell_of
 from taskq.pilots.settings import PilotSettings
 
 #: Seconds without jobs for a host that gave no answer.
@@ -63,7 +63,7 @@ if ! mkdir {name}.job 2>/dev/null; then exit 0; fi
 cat > {name}.job/script <<'TASKQ_END_OF_SCRIPT'
 echo "$$ $(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)" > {folder}/{name}.job/process
 {script}TASKQ_END_OF_SCRIPT
-nohup setsid sh {name}.job/script > {name}.out 2>&1 < /dev/null &
+nohup setsid {shell} {name}.job/script > {name}.out 2>&1 < /dev/null &
 """
 _JOBS = """\
 cd {folder} 2>/dev/null || exit 0
@@ -144,7 +144,10 @@ class Hosts:
         """Start a job on a host, or here."""
         (name,) = names
         folder = shlex.quote(self._settings.folder)
-        self._shell(place, _SUBMIT.format(folder=folder, name=name, script=script))
+        self._shell(
+            place,
+            _SUBMIT.format(folder=folder, name=name, script=script, shell=shell_of(self._settings)),
+        )
         return [SeenJob("", "queued", place=place)]
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:

@@ -230,7 +230,9 @@ def _volumes(pilot: str) -> list[dict[str, Any]]:
 def _seen(name: str, job: Mapping[str, Any], pod: Mapping[str, Any]) -> SeenJob:
     """Return the state of a job. job, pod: their status; the pod's is empty if there is none."""
     conditions = {
-        one["type"]: one for one in job.get("conditions", ()) if one.get("status") == "True"
+        condition["type"]: condition
+        for condition in job.get("conditions", ())
+        if condition.get("status") == "True"
     }
     over = conditions.get("Failed") or conditions.get("Complete")
     if over is None:
@@ -244,8 +246,8 @@ def _seen(name: str, job: Mapping[str, Any], pod: Mapping[str, Any]) -> SeenJob:
         exit_code=next(
             (
                 code
-                for one in _containers(pod, "terminated")
-                if (code := one.get("exitCode")) is not None
+                for container in _containers(pod, "terminated")
+                if (code := container.get("exitCode")) is not None
             ),
             None,
         ),
@@ -255,10 +257,10 @@ def _seen(name: str, job: Mapping[str, Any], pod: Mapping[str, Any]) -> SeenJob:
 
 def _reason(pod: Mapping[str, Any]) -> EndReason | None:
     """Return why a pod was ended, by its status."""
-    for one in pod.get("conditions", ()):
-        if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
+    for condition in pod.get("conditions", ()):
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             return "preempted"
-    if any(one.get("reason") == "OOMKilled" for one in _containers(pod, "terminated")):
+    if any(container.get("reason") == "OOMKilled" for container in _containers(pod, "terminated")):
         return "memory"
     reasons: dict[object, EndReason] = {"DeadlineExceeded": "time", "NodeLost": "node"}
     return reasons.get(pod.get("reason"))
@@ -267,14 +269,16 @@ def _reason(pod: Mapping[str, Any]) -> EndReason | None:
 def _obstacle(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a pod waits for: a node, or its container."""
     waits = _containers(pod, "waiting")
-    unplaced = [one for one in pod.get("conditions", ()) if one.get("status") == "False"]
-    placed = [one for one in unplaced if one.get("type") == "PodScheduled"]
+    unplaced = [
+        condition for condition in pod.get("conditions", ()) if condition.get("status") == "False"
+    ]
+    placed = [condition for condition in unplaced if condition.get("type") == "PodScheduled"]
     return next(iter((*waits, *placed)), {})
 
 
 def _containers(pod: Mapping[str, Any], state: str) -> list[Mapping[str, Any]]:
-    found = (one.get("state", {}).get(state) for one in pod.get("containerStatuses", ()))
-    return [one for one in found if one is not None]
+    found = (status.get("state", {}).get(state) for status in pod.get("containerStatuses", ()))
+    return [container for container in found if container is not None]
 
 
 def _words(state: str, said: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from typing import Final
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.folder import BatchDriver
 from taskq.pilots.reconcile import EndReason, JobState, SeenJob
-from taskq.pilots.script import job_script
+from taskq.pilots.script import job_script, shell_of
 from taskq.pilots.settings import PilotSettings
 
 _ID = re.compile(r"\d{1,18}(\[\])?\.[A-Za-z0-9._-]{1,250}")
@@ -64,13 +64,12 @@ class PBS(BatchDriver):
         """Return the script, which writes to the folder: PBS delivers output at the end only."""
         settings, day = self._settings, self._folder.day
         (name,) = names
-        there = replace(
-            settings,
-            setup=f"exec > {day}/{name}.out 2>&1\n{settings.setup}",
-            agent_options=(f"--grace={_GRACE_S}", *settings.agent_options),
-        )
+        there = replace(settings, agent_options=(f"--grace={_GRACE_S}", *settings.agent_options))
         head = [f"#PBS {option}" for option in self._options(name)]
-        return job_script(there, path=path, names=names, program=program, head=head, day=day)
+        begin = f"exec > {day}/{name}.out 2>&1\n"
+        return job_script(
+            there, path=path, names=names, program=program, head=head, day=day, begin=begin
+        )
 
     def submit(self, names: Sequence[str], script: str, place: str | None) -> list[SeenJob]:
         """Submit a job; its script goes through standard input."""
@@ -89,7 +88,7 @@ class PBS(BatchDriver):
         if not numbers:  # which is not an error, if the server keeps no history
             history = []
             numbers = self._select()
-        asked = [one for one in numbers if self._names.get(one) in {None, *wanted}]
+        asked = [job for job in numbers if self._names.get(job) in {None, *wanted}]
         found: dict[str, dict[str, str]] = {}
         for n in range(0, len(asked), _AT_ONCE):
             found |= self._stat(asked[n : n + _AT_ONCE], *history)
@@ -104,7 +103,7 @@ class PBS(BatchDriver):
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
         """Delete jobs that still wait, many with one command."""
         asked = {job.native_id for job in jobs}
-        waiting = [one for one in self._select("-s", _QUEUED) if one in asked]
+        waiting = [job for job in self._select("-s", _QUEUED) if job in asked]
         for n in range(0, len(waiting), _AT_ONCE):
             some = waiting[n : n + _AT_ONCE]
             try:
@@ -115,7 +114,11 @@ class PBS(BatchDriver):
 
     def _select(self, *words: str) -> list[str]:
         """Return the numbers of this user's jobs."""
-        user = pwd.getpwuid(os.getuid()).pw_name
+        try:
+            user = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:  # such as while an LDAP is away
+            why = f"the name of user id {os.getuid()}, which qselect needs, is not to be had now"
+            raise BatchSystemError(why) from None
         said = self._run("qselect", "-u", user, *words)
         numbers = said.split()
         if not all(map(_ID.fullmatch, numbers)):
@@ -158,7 +161,7 @@ class PBS(BatchDriver):
             f"-N {name}",
             f"-l select=1:{':'.join(chunk)}",
             f"-l walltime={math.ceil(settings.time_limit)}",
-            "-S /bin/sh",
+            f"-S {shell_of(settings)}",
             "-o /dev/null",
             "-e /dev/null",
             "-r n",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import pwd
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -141,8 +140,8 @@ class Slurm(BatchDriver):
             yield from said.splitlines()
 
     def _squeue(self, *words: str) -> str:
-        user = pwd.getpwuid(os.getuid()).pw_name
-        return self._run("squeue", "--noheader", "--array", f"--user={user}", *words)
+        # By number: the user's name may be out of reach for a while, such as that of an LDAP.
+        return self._run("squeue", "--noheader", "--array", f"--user={os.getuid()}", *words)
 
     def _options(self, names: Sequence[str], minutes: int, day: str) -> list[str]:
         settings, name = self._settings, shared_name(names[0])

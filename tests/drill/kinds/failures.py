@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from taskq import Handler
 from tests.drill.scene import Scene, Signs, kind
+
+#: Docks all ligands of a file by one start.
+_DOCK_MANY: Final = """\
+#!/bin/sh
+while read -r n id; do
+    if [ -f "$DRILL_HOME/$1" ]; then . "$DRILL_HOME/$1"; fi
+    sleep 0.1
+    result="{\\"energy\\": -$((n % 9)).$((n * 7919 % 97))}"
+    echo "{\\"id\\": $id, \\"result\\": $result}" >> "$TASKQ_OUTCOMES"
+done < "$2"
+"""
 
 
 @kind("black-hole")
@@ -169,6 +181,20 @@ def hanging_tasks(scene: Scene) -> Signs:
         f"taskq cancel {path} --key=n=(11|47)",
         healed=lambda: scene.stage.client.campaign(path).status().cancelled > 0,
         within_s=150.0,
+    )
+
+
+@kind("guilty-ligand")
+def guilty_ligand(scene: Scene) -> Signs:
+    scene.install(_DOCK_MANY, "dock-many")
+    argv = ("dock-many", "{params.name}", "{list}")
+    handler = Handler("command", argv=argv, batch=30, line="{n} {task.n}")
+    path = scene.campaign(handler=handler)
+    scene.everywhere("[ $n = 41 ] && kill -SEGV $$", path)
+    return Signs(
+        (path, r"\bn=41\b", "SIGSEGV"),
+        f"taskq retry .*{path}",
+        *scene.mending(path),
     )
 
 

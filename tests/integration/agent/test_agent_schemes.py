@@ -44,10 +44,10 @@ def ended(node: WorkerNode, *words: object) -> tuple[int, str]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("clients_only", [False, True])
-def test_http_to_a_gateway_with_tls_is_told(
+def test_agent_with_http_at_a_tls_gateway_names_the_right_address_at_its_start(
     node: WorkerNode, certificates: Certificates, clients_only: bool
 ) -> None:
-    """At the start, with the address that will do; the token was not sent in the clear."""
+    """It does not send the token in the clear."""
     server = certificates.server(clients_only=clients_only)
     with gateway_of(queue_of(1), server) as gateway:
         wrong = gateway.url.replace("https", "http")
@@ -72,7 +72,9 @@ def test_address_behind_which_nobody_answers_yet_is_not_taken_for_tls() -> None:
 
 
 @pytest.mark.thorough
-def test_https_to_a_gateway_without_tls_is_told(node: WorkerNode) -> None:
+def test_agent_with_https_at_a_plain_gateway_names_the_right_address_at_its_start(
+    node: WorkerNode,
+) -> None:
     """The other way round."""
     with gateway_of(queue_of(1)) as gateway:
         code, reason = ended(node, "--gateway", gateway.url.replace("http", "https"))
@@ -88,11 +90,11 @@ def test_one_right_address_is_enough(node: WorkerNode) -> None:
     assert (code, reason) == (0, "nothing is left to do"), reason
 
 
-def test_a_gateway_that_sends_on_is_told() -> None:
-    """A proxy that redirects to HTTPS is not followed with the token, and says where it leads."""
+def test_agent_names_the_address_to_which_a_gateway_redirects() -> None:
+    """It does not follow the redirect of a proxy, since that would carry the token along."""
     with gateway_of(queue_of(1)) as gateway:
         place = ("Location", "https://queue.example.org/v1/sessions")
-        gateway.substitute = lambda _: Reply(301, headers=(place,))
+        gateway.substitute = lambda _: Reply(301, headers=(place,), own=False)
         transport = HttpTransport(GatewayList([gateway.url]), TOKEN, Dialer())
-        with pytest.raises(TransportFailed, match=r"301: it redirects to https://queue\.example"):
+        with pytest.raises(TransportFailed, match=r"301 .*it redirects to https://queue\.example"):
             open_and_beat(transport)

@@ -17,6 +17,7 @@ from taskq_agent.errors import TransportFailed
 from taskq_agent.http.connections import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport
+from taskq_agent.lease_ids import new_lease
 from taskq_agent.protocol import Heartbeat, Hello, Request
 from taskq_agent.self_test import Node, Unfit, check_node
 from tests.helpers.certificates import NAME, Certificates
@@ -25,7 +26,7 @@ from tests.helpers.memory_gateway import TOKEN, HttpGateway, gateway_of
 from tests.helpers.threaded_agent import queue_of
 from tests.helpers.waiting import wait_until
 
-HELLO = Hello("key", "/test", "agent", "host", 1, "site", 1, "0")
+HELLO = Hello(new_lease(), "/test", "agent", "host", 1, "site", 1, "0")
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
@@ -59,7 +60,7 @@ def open_and_beat(transport: HttpTransport) -> None:
 # Certificates
 
 
-def test_agent_speaks_tls(gateway: HttpGateway, certificates: Certificates) -> None:
+def test_agent_uses_tls(gateway: HttpGateway, certificates: Certificates) -> None:
     open_and_beat(transport_of(gateway.url, tls_context(certificates.ca)))
     assert gateway.connections() == 1, "one handshake serves all"
 
@@ -86,7 +87,7 @@ def test_certificate_of_another_name_is_not_trusted(certificates: Certificates) 
         (("127.0.0.1",), None, False, "name an authority of your own by"),
     ],
 )
-def test_what_is_wrong_with_a_certificate_is_named(
+def test_error_names_what_is_wrong_with_a_certificate(
     certificates: Certificates,
     tmp_path: Path,
     names: tuple[str],
@@ -135,7 +136,7 @@ def test_waiting_exchange_is_broken_off_under_tls(
         ThreadPoolExecutor(1) as pool,
     ):
         session = transport.open(HELLO).session
-        request = Request(session, (), 1, "lease", wait_s=30)
+        request = Request(session, (), 1, new_lease(), wait_s=30)
         claim = pool.submit(transport.exchange, request)
         wait_until(lambda: gateway.waits)
         transport.cancel_exchange(request)
@@ -180,9 +181,7 @@ def test_proxy_forwards_http(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("variable", ["https_proxy", "ALL_PROXY"])
-def test_proxy_of_a_kind_that_is_not_spoken_is_named(
-    monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
+def test_unsupported_kind_of_proxy_is_named(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setenv(variable, "socks5://127.0.0.1:1")
     with pytest.raises(TransportFailed, match="http://HOST:PORT"):
         open_and_beat(transport_of(f"https://{NAME}:1"))

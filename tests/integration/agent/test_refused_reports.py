@@ -15,8 +15,9 @@ from taskq.dispatch.direct import DirectTransport
 from taskq_agent.core.reports import fence, line
 from taskq_agent.errors import Refused
 from taskq_agent.handlers.base import Ended
+from taskq_agent.lease_ids import LeaseIds
 from taskq_agent.loop import Agent
-from taskq_agent.protocol import DONE, Answer, Hello, LeaseIds, Report, Request, Task
+from taskq_agent.protocol import DONE, Answer, Hello, Report, Request, Task
 from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
 from tests.helpers.campaigns import servable

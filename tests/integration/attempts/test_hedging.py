@@ -17,7 +17,15 @@ from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import TRUE
 from tests.helpers.command_line import CommandLine
-from tests.helpers.postgres import Postgres, expire, silence, statuses, task_row, value
+from tests.helpers.postgres import (
+    Postgres,
+    expire,
+    server_age_s,
+    silence,
+    statuses,
+    task_row,
+    value,
+)
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.helpers.waiting import wait_until
 
@@ -85,7 +93,7 @@ def test_slow_attempt_is_made_a_second_time_on_another_host(
 def test_first_attempt_goes_on_and_wins_if_it_is_done_first(
     slow: Slow, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
-    """Its agent is not told to stop; that of the second is."""
+    """Its agent gets no order to stop; that of the second does."""
     agent = hire(host="slow")
     first, other = slow(), hire(host="fast")
     owner = reopened(agent, first, postgres)
@@ -108,7 +116,7 @@ def reopened(agent: ScriptedAgent, task: Claimed, postgres: Postgres) -> Scripte
     return agent
 
 
-def test_what_was_hedged_is_shown_with_what_runs_again(
+def test_views_show_hedged_tasks_and_how_many_run_again(
     slow: Slow,
     hire: Hire,
     campaign: Campaign,
@@ -135,16 +143,16 @@ def test_what_was_hedged_is_shown_with_what_runs_again(
     assert "hedged     1 task had a second attempt; 1 at work again" in text
     assert "slow on fast" in text
     assert "\x1b[2J" not in text
-    (told,) = taskq.json("status", "/c")["hedges"]["longest"]
-    assert (told["key"], told["first_host"]) == ("slow", "slow")
+    (hedged,) = taskq.json("status", "/c")["hedges"]["longest"]
+    assert (hedged["key"], hedged["first_host"]) == ("slow", "slow")
     other.done(again)
     assert campaign.hedges() == Hedges(1, 0, [])
 
 
-def test_agent_of_the_attempt_that_is_too_late_is_told_to_stop(
+def test_agent_of_the_slower_attempt_is_ordered_to_stop(
     slow: Slow, hire: Hire, postgres: Postgres
 ) -> None:
-    """With its next heartbeat after the other was done."""
+    """The order comes with its next heartbeat after the other attempt was done."""
     agent = hire(host="slow")
     first, other = slow(), hire(host="fast")
     reopened(agent, first, postgres)
@@ -237,8 +245,7 @@ def test_no_more_than_the_share_is_hedged(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Of 26 tasks two, with a share of a twentieth."""
-    agent = hire(host="slow")
-    hire(host="fast", slots=100)
+    agent, _ = hire(host="slow"), hire(host="fast", slots=100)
     for task in agent.claim(21):
         agent.done(task)
     assert len(agent.claim(5)) == 5
@@ -268,16 +275,17 @@ def test_nothing_is_hedged_where_no_other_host_idles(
 
 
 HINDRANCES = {
-    "told to leave": "update taskq.session set drain = true where host = 'fast'",
-    "slowed": """update taskq.session set trouble = '{"failures": 8}' where host = 'fast'""",
+    "draining": "update taskq.session set drain = true where host = 'fast'",
+    "slowed": """update taskq.session set said = '{"trouble":{"failures":8}}' where host='fast'""",
     "suspicious": "update taskq.session set suspect = 'why' where host = 'fast'",
-    "silent": "update taskq.session set heartbeat_at = '-infinity', lease_s = 1 where host <> ''",
+    "silent": """update taskq.session set heartbeat_at = '-infinity', lease_s = 1 where host <> '';
+                 update taskq.serving set since = since - interval '1 h'""",
     "tags": "update taskq.campaign set tags = '{gpu}' where path = '/c'",
     "paused": "update taskq.campaign set status = 'paused' where path = '/c'",
     "paused above": "update taskq.campaign set status = 'paused' where path = '/'",
     "not asked for": "update taskq.campaign set hedge = null where path = '/c'",
     "one attempt": "update taskq.campaign set max_attempts = 1 where path = '/c'",
-    "not slow": "update taskq.task set claimed_at = now()",
+    "not slow": "update taskq.task set claimed_at = now() + interval '1 min'",
     "nothing learnt": "update taskq.attempt set outcome = 'failed' where task_id % 2 = 0",
     "all are slow": "update taskq.attempt set claimed_at = ended_at - interval '2 h'",
 }
@@ -288,6 +296,7 @@ def test_nothing_is_hedged_for_nothing(
     why: str, slow: Slow, hire: Hire, postgres: Postgres
 ) -> None:
     """All conditions must hold; without the hindrance it is hedged."""
+    wait_until(lambda: server_age_s(postgres) > 1)  # before that, nobody counts as silent
     slow()
     hire(host="fast")
     with psycopg.connect(postgres.info.dsn) as other:
@@ -301,12 +310,12 @@ def test_nothing_is_hedged_while_something_waits(
     slow: Slow, hire: Hire, campaign: Campaign, queue: Client, postgres: Postgres
 ) -> None:
     """In the campaign, or in another one that the idle agents serve."""
-    beside = queue.create_campaign(CampaignSpec("/d", handler=TRUE))
+    unrelated = queue.create_campaign(CampaignSpec("/d", handler=TRUE))
     slow()
     hire("/", host="fast")
-    beside.seed([Seed({}, "first")])
+    unrelated.seed([Seed({}, "first")])
     assert hedge(postgres) == 0
-    beside.cancel()
+    unrelated.cancel()
     campaign.seed([Seed({}, "new")])
     assert hedge(postgres) == 0
     assert value(postgres, "select count(*) from taskq.ending_campaigns(64)") == 0
@@ -314,10 +323,10 @@ def test_nothing_is_hedged_while_something_waits(
     assert hedge(postgres) == 1
 
 
-def test_what_was_hedged_may_win_in_a_campaign_that_hedges_no_more(
+def test_hedged_attempt_may_win_after_its_campaign_stops_hedging(
     slow: Slow, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
-    """What goes on next to another attempt was promised that it may win."""
+    """An attempt that goes on next to another one was promised that it may win."""
     first = slow()
     hire(host="fast")
     assert hedge(postgres) == 1
@@ -346,7 +355,7 @@ def test_agent_cannot_say_hedged(slow: Slow, hire: Hire, campaign: Campaign) -> 
     assert attempts(campaign) == [(1, "released", "hedged")]
 
 
-def test_what_was_hedged_says_why(
+def test_hedged_attempt_records_the_times_that_decided(
     slow: Slow, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """The attempt has the times that decided."""
@@ -369,8 +378,8 @@ def test_keeper_hedges(slow: Slow, hire: Hire, database: Database, postgres: Pos
 
 
 @pytest.mark.usefixtures("campaign")
-def test_hedging_needs_what_it_builds_upon(postgres: Postgres) -> None:
-    """The database says so too, anyone who asks."""
+def test_database_refuses_hedging_with_settings_that_exclude_it(postgres: Postgres) -> None:
+    """Whichever client asks."""
     change = "select taskq.change_campaign('/c', %s)"
     for spec in ({"late_results": "reject"}, {"max_running": 3}, {"hedge": 0}, {"hedge": 1.1}):
         with pytest.raises(psycopg.errors.CheckViolation):

@@ -29,7 +29,7 @@ UNHEDGEABLE = {
 
 
 @pytest.mark.parametrize("why", UNHEDGEABLE)
-def test_what_cannot_be_hedged_takes_no_place_of_what_can(
+def test_tasks_that_cannot_be_hedged_use_up_no_second_attempts(
     why: str, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Two may have a second attempt; the two that have been at work the longest may not."""

@@ -15,7 +15,7 @@ from tests.helpers.postgres import Postgres, expire, promote, silence
 pytestmark = pytest.mark.both_transports
 
 
-def told(campaign: Campaign, key: str) -> list[tuple[str, str | None]]:
+def history(campaign: Campaign, key: str) -> list[tuple[str, str | None]]:
     """Return what happened, and where; see that it is in order."""
     events = campaign.history(key)
     times = [one.at for one in events if one.at is not None]
@@ -30,13 +30,13 @@ def test_history_follows_a_task_through_its_attempts(
     spec = CampaignSpec("/h", retry=RetryPolicy(backoff_s=600))
     campaign = queue.create_campaign(spec)
     campaign.submit({"n": 1}, "one")
-    assert told(campaign, "one") == [("waiting", None)]
+    assert history(campaign, "one") == [("waiting", None)]
     first, second = hire("/h", host="n1"), hire("/h", host="n2")
     task = first.claim()[0]
-    assert told(campaign, "one") == [("working", "n1")]
+    assert history(campaign, "one") == [("working", "n1")]
     first.fail(task)
     begun = [("claimed", "n1"), ("failed", "n1")]
-    assert told(campaign, "one") == [*begun, ("delayed", None)]
+    assert history(campaign, "one") == [*begun, ("delayed", None)]
     assert campaign.history("one")[1].detail.endswith(" s, Boom: it broke")
     assert campaign.history("one")[2].detail.startswith("until 20")
     promote(postgres)
@@ -45,10 +45,10 @@ def test_history_follows_a_task_through_its_attempts(
     silence(postgres, second.session)
     assert expire(postgres) == 1
     begun += [("claimed", "n2"), ("lost", "n2")]
-    assert told(campaign, "one") == [*begun, ("waiting", None)]
+    assert history(campaign, "one") == [*begun, ("waiting", None)]
     third = hire("/h", host="n3")
     third.done(third.claim()[0])
-    assert told(campaign, "one") == [*begun, ("claimed", "n3"), ("done", "n3"), ("done", None)]
+    assert history(campaign, "one") == [*begun, ("claimed", "n3"), ("done", "n3"), ("done", None)]
 
     again = [one.detail for one in campaign.history("one") if one.what == "claimed"]
     assert again[0] == ""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taskq_agent.text import json_fault
+from taskq_agent.json_limits import json_fault
 from tests.fuzz.json_texts import DOCUMENTS
 from tests.helpers.postgres import Postgres, value
 

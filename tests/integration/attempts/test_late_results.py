@@ -36,7 +36,7 @@ Lose = Callable[..., list[Claimed]]
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that salvages, with the tasks a and b, given up after three losses."""
-    policy = RetryPolicy(max_attempts=2, max_losses=3, max_lost_nodes=100)
+    policy = RetryPolicy(max_attempts=2, max_losses=3, max_lost_hosts=100)
     campaign = queue.create_campaign(CampaignSpec("/c", retry=policy, late_results="salvage"))
     campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
     return campaign
@@ -128,12 +128,12 @@ def test_late_result_ends_the_attempt_that_works_on_the_task(
 ) -> None:
     """Its agent learns by its next beat to stop, and its own word is superseded."""
     (task,), other = lose(), hire()
-    again, beside = other.claim(2)
+    again, held = other.claim(2)
     assert hire().done(task, RESULT) == "accepted"
     assert attempts(campaign) == [(1, "done", "agent-lost"), (2, "cancelled", "salvaged")]
-    assert other.heartbeat([again, beside]) == {again.task}
+    assert other.heartbeat([again, held]) == {again.task}
     assert other.done(again) == "superseded"
-    assert other.done(beside) == "accepted"
+    assert other.done(held) == "accepted"
     assert results(campaign) == {"a": (1, RESULT), "b": (1, {})}
 
 
@@ -144,7 +144,7 @@ def test_late_result_revives_a_task_that_failed_through_losses(
     nodes: int, error_class: str, lose: Lose, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """A ten-hour docking is not thrown away because its node was cut off."""
-    policy = RetryPolicy(max_losses=1, max_lost_nodes=nodes)
+    policy = RetryPolicy(max_losses=1, max_lost_hosts=nodes)
     campaign.change(CampaignSpec("/c", retry=policy, late_results="salvage"))
     (task,) = lose()
     assert statuses(postgres)["a"] == "failed"
@@ -268,10 +268,10 @@ def test_salvaged_task_makes_room_under_a_limit(lose: Lose, hire: Hire, campaign
     assert [one.key for one in agent.claimed(answer)] == ["b"]
 
 
-def test_attempt_that_may_be_salvaged_is_not_told_to_stop(
+def test_attempt_that_may_be_salvaged_gets_no_order_to_stop(
     lose: Lose, hire: Hire, campaign: Campaign
 ) -> None:
-    """An agent that comes back in a new session goes on, until the task is decided."""
+    """Its agent, back in a new session, continues until the task is decided."""
     (task,), agent, other = lose(), hire(), hire()
     assert agent.heartbeat([task]) == set()
     (again,) = other.claim(1)
@@ -371,7 +371,7 @@ def test_of_many_late_results_at_once_one_is_accepted(
 ) -> None:
     """Four connections report two leases of each task, in opposite orders, while others claim."""
     campaign.seed({"n": n} for n in range(40))
-    policy = RetryPolicy(max_losses=100, max_lost_nodes=100)
+    policy = RetryPolicy(max_losses=100, max_lost_hosts=100)
     campaign.change(CampaignSpec("/c", retry=policy, late_results="salvage"))
     lost = [lose(42), lose(42)]
     speakers = [hire() for _ in range(4)]

@@ -111,7 +111,7 @@ def test_delayed_task_becomes_waiting_only_when_it_is_due(
     postgres.execute(
         "update taskq.task set due_at = clock_timestamp() where task_id = %s", [second.task]
     )
-    assert value(postgres, "select taskq.promote()") == 1
+    assert value(postgres, "select taskq.promote_delayed()") == 1
     assert statuses(postgres) == {"a": "delayed", "b": "waiting"}
     (again,) = agent.claim(2)
     assert (again.key, again.attempt) == ("b", 2)
@@ -128,7 +128,7 @@ def test_promotion_is_bounded(queue: Client, hire: Hire, postgres: Postgres) -> 
         "update taskq.task set due_at = clock_timestamp() - make_interval(mins => task_id::integer)"
     )
     oldest = value(postgres, "select max(task_id) from taskq.state")
-    assert value(postgres, "select taskq.promote(2)") == 2
+    assert value(postgres, "select taskq.promote_delayed(2)") == 2
     waiting = [view.task_id for view in campaign.tasks("waiting")]
     assert waiting == [oldest - 1, oldest]
 

@@ -61,7 +61,7 @@ def test_tasks_that_were_lost_together_share_ever_fewer_slots(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """A half of them; none when one more loss may fail it. Others fill the slots next to them."""
-    policy = RetryPolicy(max_losses=4, max_lost_nodes=4)
+    policy = RetryPolicy(max_losses=4, max_lost_hosts=4)
     campaign.change(CampaignSpec("/c", retry=policy))
     for together, expected in ((4, ["a", "b"]), (2, ["a"])):
         agent = hire(slots=4)

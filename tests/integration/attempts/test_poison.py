@@ -60,7 +60,7 @@ def test_task_whose_agents_are_lost_on_many_nodes_is_poison(
     lose("n3")
     (failure,) = campaign.failures()
     assert (failure.error_class, failure.host, failure.attempt) == ("poison", "n3", 5)
-    assert failure.error == "agents lost on 3 nodes: n1, n2, n3 (attempts 1, 3, 4, 5)"
+    assert failure.error == "agents lost on 3 hosts: n1, n2, n3 (attempts 1, 3, 4, 5)"
     before = [(one.error_class, one.error) for one in campaign.attempts("a")][:4]
     assert before == [
         ("agent-lost", None),
@@ -77,17 +77,17 @@ def test_task_whose_agents_are_lost_on_one_node_is_not_poison(
     lose(*["n1"] * 5)
     (failure,) = campaign.failures()
     assert failure.error_class == "agent-lost"
-    assert failure.error == "agents lost on 1 node: n1 (attempts 1, 2, 3, 4, 5)"
+    assert failure.error == "agents lost on 1 host: n1 (attempts 1, 2, 3, 4, 5)"
 
 
 def test_poison_may_need_one_node_only(lose: Lose, campaign: Campaign) -> None:
     """A campaign decides how many nodes are too many."""
-    campaign.change(CampaignSpec("/c", retry=RetryPolicy(max_lost_nodes=1)))
+    campaign.change(CampaignSpec("/c", retry=RetryPolicy(max_lost_hosts=1)))
     lose("n1")
     (failure,) = campaign.failures()
     assert (failure.error_class, failure.error) == (
         "poison",
-        "agents lost on 1 node: n1 (attempt 1)",
+        "agents lost on 1 host: n1 (attempt 1)",
     )
 
 
@@ -109,7 +109,7 @@ def test_losses_before_an_operators_retry_do_not_count(
     assert statuses(postgres)["a"] == "waiting"
     lose("n6")
     (failure,) = campaign.failures()
-    assert failure.error == "agents lost on 3 nodes: n4, n5, n6 (attempts 4, 5, 6)"
+    assert failure.error == "agents lost on 3 hosts: n4, n5, n6 (attempts 4, 5, 6)"
 
 
 def test_agent_that_leaves_in_good_order_is_no_loss(
@@ -127,7 +127,7 @@ def test_agent_that_leaves_in_good_order_is_no_loss(
 @pytest.mark.thorough
 def test_evidence_is_bounded(lose: Lose, campaign: Campaign, postgres: Postgres) -> None:
     """However many nodes and attempts there were, and whatever the nodes are called."""
-    policy = RetryPolicy(max_losses=1000, max_lost_nodes=12)
+    policy = RetryPolicy(max_losses=1000, max_lost_hosts=12)
     campaign.change(CampaignSpec("/c", retry=policy))
     # Of a name 200 characters are kept, so two of these are one node.
     lose(*["n1"] * 10, "", "x" * 200 + "1", "x" * 200 + "2", *(f"n{n}" for n in range(2, 10)))
@@ -137,7 +137,7 @@ def test_evidence_is_bounded(lose: Lose, campaign: Campaign, postgres: Postgres)
     nodes = ["n1", "(unnamed)", "x" * 200, *(f"n{n}" for n in range(2, 9))]
     attempts = ", ".join(map(str, range(1, 21)))
     assert failure.error == (
-        f"agents lost on 12 nodes: {', '.join(nodes)} and 2 more (attempts {attempts} and 2 more)"
+        f"agents lost on 12 hosts: {', '.join(nodes)} and 2 more (attempts {attempts} and 2 more)"
     )
 
 
@@ -145,7 +145,7 @@ def test_poison_is_shown_and_retried_by_its_class(lose: Lose, postgres: Postgres
     """By `failures`, `logs` and `retry`; what a terminal would obey is shown as an escape."""
     lose("n1", "n2\x1b[31m", "n3")
     taskq = CommandLine(dsn)
-    evidence = "agents lost on 3 nodes: n1, n2{}[31m, n3 (attempts 1, 2, 3)"
+    evidence = "agents lost on 3 hosts: n1, n2{}[31m, n3 (attempts 1, 2, 3)"
     shown = {one["error_class"]: one for one in taskq.json("failures", "/c")}
     assert set(shown) == {"poison", "agent-lost"}
     assert shown["poison"]["example_error"] == evidence.format("\x1b")

@@ -15,8 +15,10 @@ from taskq.db.tokens import hashed
 from taskq.dispatch.exchange import Exchanges, run
 from taskq.dispatch.exchange_request import ExchangeRequest, Fence, exchange_request
 from taskq.dispatch.fair_share import Scope
-from taskq.gateway.messages import ReportMessage, encoded_report
+from taskq.gateway.messages import encoded_report, read_exchange
+from taskq_agent.lease_ids import new_lease
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
+from taskq_agent.wire import dumps
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import (
     Postgres,
@@ -58,6 +60,11 @@ def say(agent: ScriptedAgent, *reports: dict[str, Any], session: int | None = No
     return acks
 
 
+def as_read(report: Report) -> Report:
+    """Return a report as a gateway reads it."""
+    return read_exchange(dumps(Request(0, (report,))).encode()).reports[0]
+
+
 def test_session_reports_on_what_it_has_claimed(hired: Hired) -> None:
     """One at a time and many at once, however they ended."""
     agent = hired("here")
@@ -86,8 +93,10 @@ def test_lease_of_another_site_is_unknown_and_stays_as_it_is(
         assert say(stranger, report_of(tasks[0], again)) == ["unknown"]
 
 
-def test_of_a_task_of_another_site_nothing_is_told(hired: Hired) -> None:
-    """Neither that it is there, nor that its lease is another."""
+def test_reports_on_tasks_of_another_site_are_unknown_like_those_on_absent_tasks(
+    hired: Hired,
+) -> None:
+    """The verdict reveals neither the task nor its lease."""
     stranger, agent = hired("here"), hired("there")
     (task,) = agent.claim()
     guess = Claimed(task.campaign, task.task, stranger.draw_lease(), 1, "", {})
@@ -108,10 +117,10 @@ def test_spool_of_a_killed_agent_is_reported_by_another_of_its_site(
     assert [one.outcome for one in campaign.attempts("a")] == [outcome]
 
 
-def test_late_word_on_an_attempt_of_its_own_is_superseded_whoever_has_the_task(
+def test_late_report_of_a_session_on_its_own_attempt_is_superseded(
     hired: Hired, postgres: Postgres
 ) -> None:
-    """That its lease is void is the agent's business."""
+    """Also if the task is now with another site: its agent may know that the lease is void."""
     late, other = hired("here"), hired("there")
     (task,) = late.claim()
     silence(postgres, late.session)
@@ -124,10 +133,10 @@ def test_late_word_on_an_attempt_of_its_own_is_superseded_whoever_has_the_task(
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_stranger_in_front_does_not_take_the_word_from_whoever_has_it(
+def test_report_of_a_stranger_does_not_displace_the_report_of_the_holder(
     outcome: str, hired: Hired, campaign: Campaign
 ) -> None:
-    """Reports of many sessions go together: those that do not count hide none that does."""
+    """In one statement for many sessions, a report that does not count hides none that does."""
     stranger, agent = hired("here"), hired("there")
     task, other = agent.claim(2)
     false = report_of(task, DONE, result={"by": "stranger"}) | {"session": stranger.session}
@@ -150,7 +159,7 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
     """Though two of one round are about the same attempt."""
     stranger, agent = hired("here"), hired("there")
     (task,) = agent.claim()
-    message = ReportMessage(task.campaign, task.task, task.lease, DONE)
+    message = as_read(Report(task.campaign, task.task, task.lease, DONE))
     words = [
         ExchangeRequest(
             one.session,
@@ -172,8 +181,9 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
 
 def test_only_an_exchange_through_a_gateway_is_limited_to_what_is_its_own() -> None:
     """Next to the database there is nobody to keep apart; it only says who it was."""
-    fenced = json.loads(encoded_report(ReportMessage(1, 2, "lease", DONE), 7).text)
-    (free,) = exchange_request(Request(7, (Report(1, 2, "lease", DONE),)), Scope("/c")).reports
+    report = Report(1, 2, new_lease(), DONE)
+    fenced = json.loads(encoded_report(as_read(report), 7).text)
+    (free,) = exchange_request(Request(7, (report,)), Scope("/c")).reports
     said_freely = json.loads(free.text)
     assert (fenced.pop("session"), "by" in fenced) == (7, False)
     assert (said_freely.pop("by"), "session" in said_freely) == (7, False)

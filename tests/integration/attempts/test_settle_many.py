@@ -104,7 +104,7 @@ def test_failures_and_refusals_of_several_campaigns_count_as_those_of_one(
 ) -> None:
     """First failures, hosts to be avoided and refusals are noted as by an exchange."""
     campaigns = [campaign, *(queue.create_campaign(f"/c{number}") for number in (1, 2))]
-    told, alone = [], []
+    together, alone = [], []
     for one in campaigns:
         one.change(replace(one.spec(), retry=RetryPolicy(max_attempts=2, backoff_s=0)))
         one.seed({"n": n} for n in range(4))
@@ -119,8 +119,8 @@ def test_failures_and_refusals_of_several_campaigns_count_as_those_of_one(
             assert agent.exchange(reports)["acks"] == ["accepted"] * 4
             alone = noted(postgres, one)
         else:
-            told += [(one.campaign_id, report) for report in reports]
-    acks = settle(postgres, [number for number, _ in told], [report for _, report in told])
+            together += [(one.campaign_id, report) for report in reports]
+    acks = settle(postgres, [number for number, _ in together], [report for _, report in together])
     assert acks == ["accepted"] * 8
     for one in campaigns[1:]:
         assert noted(postgres, one) == alone

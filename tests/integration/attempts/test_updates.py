@@ -58,7 +58,7 @@ def follow(postgres: Postgres, task: Claimed) -> dict[str, Any]:
 
 def wanted(postgres: Postgres, agent: ScriptedAgent, *held: Claimed) -> list[list[Any]]:
     """Beat; return the attempts whose output is wanted."""
-    named = [(one.campaign, one.task, one.lease) for one in held]
+    named = [one.fence for one in held]
     beat = {"session": agent.session, "held": named, "pending": [], "drawn": agent.drawn}
     rows = postgres.execute("select * from taskq.beat(%s)", [json.dumps([beat])]).fetchall()
     assert all(row["stop"] is None and not row["ended"] for row in rows)
@@ -106,7 +106,7 @@ def test_nobody_updates_what_another_holds(tasks: Campaign, hire: Hire, postgres
     assert value(postgres, ROWS) == 0
 
 
-def test_what_is_stored_is_bounded(tasks: Campaign, hire: Hire, postgres: Postgres) -> None:
+def test_stored_updates_are_bounded(tasks: Campaign, hire: Hire, postgres: Postgres) -> None:
     """Whatever a hostile agent sends past a gateway and its own limits."""
     agent = hire()
     (task,) = agent.claim()
@@ -150,7 +150,7 @@ def test_nonsense_changes_nothing(nonsense: dict[str, Any], hire: Hire, postgres
     assert value(postgres, ROWS) == 0
 
 
-def test_what_is_known_is_not_written_again(hire: Hire, postgres: Postgres) -> None:
+def test_repeated_updates_are_not_written_again(hire: Hire, postgres: Postgres) -> None:
     """Agents repeat it with each heartbeat, so that a lost one, or a crash, costs nothing."""
     agent = hire()
     (task,) = agent.claim()
@@ -164,8 +164,10 @@ def test_what_is_known_is_not_written_again(hire: Hire, postgres: Postgres) -> N
     assert value(postgres, "select min(until) > now() + interval '4 min' from taskq.progress")
 
 
-def test_what_nobody_tells_or_asks_any_more_goes(hire: Hire, postgres: Postgres) -> None:
-    """And known news and questions stay."""
+def test_outdated_updates_and_requests_to_follow_are_deleted(
+    hire: Hire, postgres: Postgres
+) -> None:
+    """Recent ones stay."""
     agent = hire()
     one, other = agent.claim(2)
     for task in (one, other):
@@ -236,10 +238,10 @@ def test_few_are_followed_at_a_time(tasks: Campaign, hire: Hire, postgres: Postg
         next(tasks.logs(others[0].key))
 
 
-def test_who_follows_keeps_no_heartbeat_waiting(
+def test_reader_of_live_output_keeps_no_heartbeat_waiting(
     tasks: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
-    """A transaction that is left open after it has asked, say."""
+    """Even with a transaction that is left open after it has asked."""
     agent = hire()
     (task,) = agent.claim()
     follow(postgres, task)
@@ -253,14 +255,14 @@ def test_who_follows_keeps_no_heartbeat_waiting(
     assert shown(tasks, "a") == (None, "n")
 
 
-async def test_statement_is_sent_for_those_that_tell_something(
+async def test_updates_are_sent_only_for_heartbeats_that_carry_some(
     tasks: Campaign,
     hire: Hire,
     postgres: Postgres,
     database: Database,
     statements: Counter[str],
 ) -> None:
-    """One for all heartbeats that arrive together; none, where nobody tells anything."""
+    """One statement for all heartbeats that arrive together; none if none carries an update."""
     one, other = hire(), hire()
     (first,), (second,) = one.claim(), other.claim()
     follow(postgres, first)
@@ -271,7 +273,7 @@ async def test_statement_is_sent_for_those_that_tell_something(
     telling = [
         UpdatingHeartbeat(
             **vars(beat),
-            updates=(Update(task.campaign, task.task, task.lease, 0.5, "a\x00b", "eA==", 1),),
+            updates=(Update(task.campaign, task.task, task.lease, 0.5, "ab", "eA==", 1),),
         )
         for beat, task in zip(silent, (first, second), strict=True)
     ]
@@ -288,5 +290,5 @@ async def test_statement_is_sent_for_those_that_tell_something(
     assert [shown(tasks, task.key) for task in (first, second)] == [(0.5, "ab")] * 2
     assert follow(postgres, first)["written"] == 1
     many = replace(telling[0], updates=telling[0].updates * 501)
-    with pytest.raises(Refused, match="500 updates"):
+    with pytest.raises(Refused, match="updates is not of 0 to 500"):
         await sent([many])

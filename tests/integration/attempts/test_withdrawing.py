@@ -8,7 +8,8 @@ import pytest
 
 from taskq import Campaign, Cursor, Seed
 from taskq.model.errors import UsageError
-from taskq.results.cursor import IdSet, WithdrawnResult
+from taskq.results.following import WithdrawnResult
+from taskq.results.id_set import IdSet
 from taskq_agent.protocol import DONE
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses
@@ -121,7 +122,7 @@ def test_all_results_are_withdrawn_in_chunks(
 
 
 @pytest.mark.both_transports
-def test_cursor_tells_of_withdrawn_results_and_gives_the_next_ones(
+def test_cursor_reports_withdrawn_results_and_gives_the_next_ones(
     campaign: Campaign, done: tuple[ScriptedAgent, ScriptedAgent]
 ) -> None:
     """It reports each withdrawal once, and only of results that it has given."""

@@ -66,7 +66,7 @@ def test_each_statement_that_names_a_campaign_has_a_case(
         2,
     ),
 )
-def test_what_names_a_campaign_touches_no_other(
+def test_statement_about_a_campaign_reads_no_other(
     statistics: str, plans: str, scene: Scene, connection: Postgres, hire: Hire
 ) -> None:
     """By key only, and in steps that are bounded by what it is about, joins included.

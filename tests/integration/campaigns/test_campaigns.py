@@ -101,9 +101,9 @@ def test_creating_a_campaign_again_is_harmless(queue: Client) -> None:
     assert first.spec() == spec
     assert first.status().waiting == 1
     other = dataclasses.replace(spec, weight=2.0, params={"x": 2, "y": "z" * 200})
-    with pytest.raises(Conflict) as told:
+    with pytest.raises(Conflict) as raised:
         queue.create_campaign(other)
-    assert str(told.value) == (
+    assert str(raised.value) == (
         "campaign /a exists already, with other settings: weight 1.0 -> 2.0; "
         f'params.x 1 -> 2; params.y none -> "{"z" * 79}...'
     )

@@ -49,7 +49,7 @@ def taskq(dsn: str) -> CommandLine:
     return CommandLine(dsn)
 
 
-def test_what_is_read_includes_what_is_below(tree: Campaign) -> None:
+def test_reading_a_campaign_includes_those_below(tree: Campaign) -> None:
     """Each task names its campaign; a key is one of the campaign itself."""
     for below, paths in ((True, list(PATHS)), (False, ["/a"])):
         assert [one.campaign for one in tree.results(below=below)] == paths
@@ -63,7 +63,7 @@ def test_what_is_read_includes_what_is_below(tree: Campaign) -> None:
     assert tree.task("done").campaign == "/a"
 
 
-def test_what_is_done_includes_what_is_below(tree: Campaign) -> None:
+def test_verbs_of_a_campaign_include_those_below(tree: Campaign) -> None:
     """A campaign whose own tasks are cancelled stays open, and so does what is below."""
     assert tree.retry(dry_run=True) == 2
     assert tree.retry(dry_run=True, error_class="odd", below=False) == 1
@@ -98,10 +98,11 @@ def test_commands_list_what_is_below(taskq: CommandLine, words: list[str]) -> No
 
 @pytest.mark.usefixtures("tree")
 def test_status_counts_what_is_below(taskq: CommandLine) -> None:
-    """Without it, who can be given what is below is not told either."""
+    """Without it, the owners below are not shown either."""
     whole, own = taskq.json("status", "/a"), taskq.json("status", "/a", "--no-below")
     assert (whole["waiting"], own["waiting"]) == (2, 1)
-    assert (whole["unservable"], own["unservable"]) == (2, None)
+    assert [one["tasks"] for one in whole["reasons"] if one["code"] == "no-handler"] == [2]
+    assert own["reasons"] is None
     assert own["failure_classes"] == [{"error_class": "odd", "attempts": 1}]
     assert taskq.refused("failures", "/a", "--judge", "class", "--no-below")[0] == 2
 

@@ -114,7 +114,8 @@ def test_owners_go_through_the_deltas_once(
         seen = asked(postgres, question)
         assert seen.access_paths <= WAYS
         assert sum(one.rows for one in seen.accesses if one.table == "delta") <= 50
-        assert sum(one.rows for one in seen.accesses if one.table == "campaign") <= 3 * 202
+        # Once to see how many there are, by the index alone.
+        assert sum(one.rows for one in seen.accesses if one.table == "campaign") <= 4 * 202
 
 
 def rows_met(postgres: Postgres, prefix: str, count: int) -> dict[str, float]:

@@ -246,7 +246,7 @@ def test_exchanges_fold_by_themselves_where_no_keeper_runs(
 def write(
     campaign: Campaign, agent: ScriptedAgent, draw: random.Random, stop: threading.Event
 ) -> int:
-    """Claim and report in all ways until told to stop; return how often."""
+    """Claim and report in all ways until the stop event; return how often."""
     moves = 0
     while not stop.is_set():
         tasks = agent.claim(draw.randint(1, 5))
@@ -290,7 +290,7 @@ def wait_for_fold(look: Postgres, stop: threading.Event) -> None:
 
 
 def keep_folding(dsn: str, stop: threading.Event) -> int:
-    """Fold until told to stop; return how many deltas."""
+    """Fold until the stop event; return how many deltas."""
     folded = 0
     with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as connection:
         while not stop.is_set():

@@ -159,9 +159,9 @@ def test_tasks_beyond_those_that_may_wait_are_refused_by_chunk(
     queue.owners.set_quota(me, {"max_waiting": 10})
     with pytest.raises(
         Conflict, match=r"allows 10 waiting tasks; 4 wait, so .* for 7 more"
-    ) as told:
+    ) as raised:
         b.seed({"n": n} for n in range(7))
-    assert told.value.exit_code == 3
+    assert raised.value.exit_code == 3
     assert b.status().total == 0
     assert b.seed({"n": n} for n in range(6)).added == 6
     assert b.seed({"n": n} for n in range(6)).known == 6
@@ -295,7 +295,7 @@ def test_list_says_what_quotas_are_counted_by(
     counted = """
         select json_build_array(o.waiting + o.delayed, o.working, taskq.stored_bytes(q.owner))
           from (select %s::text as owner) q
-         cross join lateral taskq.owned(q.owner) o
+         cross join lateral taskq.tasks_of_owner(q.owner) o
     """
     known = {one.owner: one for one in queue.owners.list()}
     assert {name: one.campaigns for name, one in known.items()} == {
@@ -350,8 +350,8 @@ def test_only_operators_change_quotas_and_owners(staff: Staff) -> None:
         ("x", {"weight": "many"}),
     ],
 )
-def test_what_is_no_quota_is_refused(queue: Client, owner: str, change: QuotaChange) -> None:
-    """With one text that says what is one."""
+def test_malformed_quota_is_refused(queue: Client, owner: str, change: QuotaChange) -> None:
+    """With one text that gives the form of a quota."""
     with pytest.raises(UsageError, match="a quota is of an owner"):
         queue.owners.set_quota(owner, change)
     with pytest.raises(UsageError, match="1 to 100"):

@@ -66,9 +66,13 @@ def test_people_who_look_from_above_see_what_paused_itself(
     work(agent, failed=100)
     keep(postgres)
     taskq = CommandLine(dsn)
-    assert taskq.json("status", "/")["paused_below"] == ["/c"]
-    assert "\npaused     /c itself: 100 of 100 attempts failed" in taskq.out("status", "/")
-    assert taskq.json("status", "/c")["paused_below"] == []
+    for path, where in (("/", " in /c"), ("/c", "")):
+        (reason,) = (
+            one for one in taskq.json("status", path)["reasons"] if one["code"] == "paused"
+        )
+        words = f"tasks wait{where}: /c paused itself: 100 of 100 attempts failed"
+        assert words in reason["text"]
+        assert words in " ".join(taskq.out("status", path).split())
 
 
 def test_fewer_than_a_hundred_attempts_pause_nothing(
@@ -312,7 +316,7 @@ def test_campaigns_are_judged_by_key(
     """No task is read, and no attempt but the failed ones of a campaign that is to be paused."""
     queue.create_campaign("/other").seed({"n": n} for n in range(500))
     work(agent, done=300, failed=20)
-    judge = "select taskq.pulse(now())"
+    judge = "select taskq.pause_failing(now())"
     postgres.execute("update taskq.campaign set max_failure_share = 0.5")
     postgres.execute(judge)
     with watched(postgres) as seen:

@@ -13,7 +13,8 @@ from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.long_poll import LongPoll
-from taskq_agent.protocol import Answer, LeaseIds, Request
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import Answer, Request
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, promote
@@ -67,7 +68,7 @@ async def test_claim_that_must_avoid_what_waits_strikes_no_campaign_off(
             (refused,) = await claims.of(bad)
             assert refused.tasks == ()
             assert [len(one.tasks) for one in await claims.of(healthy)] == [1], f"claim {number}"
-            assert refused.orders.claim_after_s, "it is told to wait"
+            assert refused.orders.claim_after_s, "it is asked to wait"
         # Together with it, too, in whichever order they stand.
         together = [await claims.of(bad, healthy), await claims.of(healthy, bad)]
         assert [[len(one.tasks) for one in some] for some in together] == [[0, 1], [1, 0]]
@@ -98,10 +99,10 @@ async def test_claim_that_must_avoid_what_waits_gets_what_waits_elsewhere(
         assert [one.payload for one in fresh.tasks] == [{"new": 1}]
 
 
-async def test_what_others_just_hold_is_struck_off_as_ever(
+async def test_task_that_other_claims_just_hold_does_not_count_as_waiting(
     campaign: Campaign, database: Database, hire: Hire, postgres: Postgres, statements: Counter[str]
 ) -> None:
-    """Where nothing waits but what is delayed or worked on, one claim in a second asks."""
+    """If all other tasks are delayed or worked on, one claim in a second looks."""
     campaign.seed({"n": n} for n in range(2))
     healthy = hire(host="healthy").session
     bad = fail_on(hire, postgres, "bad", 2)
@@ -118,7 +119,9 @@ async def test_what_others_just_hold_is_struck_off_as_ever(
         assert statements["exchange"] <= 1 + statements["servable"]
 
 
-async def test_who_is_woken_in_vain_passes_it_on(campaign: Campaign, database: Database) -> None:
+async def test_claim_that_is_woken_in_vain_wakes_the_next(
+    campaign: Campaign, database: Database
+) -> None:
     """To the next of its queue, at once; to a bounded number of them between two turns."""
     campaign.seed([{"n": 1}])
     async with LongPoll(database, 60.0) as waker:

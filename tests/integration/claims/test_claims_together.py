@@ -102,7 +102,7 @@ def test_paused_campaign_gives_nothing(claim: Claim, campaign: Campaign) -> None
     assert tasks_of(claim()) == []
 
 
-def test_what_is_left_goes_to_the_first(claim: Claim, warm: list[int]) -> None:
+def test_last_tasks_go_to_the_first_claims(claim: Claim, warm: list[int]) -> None:
     """No claim gets more than there is, and none is lost at the end."""
     got = warm + [task for _ in range(215) for task in tasks_of(claim())]
     assert len(got) == len(set(got)) == 640
@@ -125,7 +125,7 @@ def test_gap_between_tasks_is_passed_over(
 
 
 @pytest.mark.usefixtures("warm")
-def test_what_was_handed_back_comes_before_what_is_behind_it(
+def test_task_that_was_handed_back_is_claimed_before_later_ones(
     agents: list[ScriptedAgent], claim: Claim, postgres: Postgres
 ) -> None:
     """At the latest when the connection gives its position up."""
@@ -138,7 +138,7 @@ def test_what_was_handed_back_comes_before_what_is_behind_it(
     assert tasks_of(claim()) == [last[1], last[1] + 1, last[1] + 2]
 
 
-def test_what_was_handed_back_comes_before_what_a_fresh_position_names(
+def test_task_that_was_handed_back_is_claimed_before_those_behind_a_fresh_position(
     campaign: Campaign, hire: Hire
 ) -> None:
     """A claim of several has kept the position, which does not know what waits as a row."""
@@ -165,7 +165,7 @@ def test_connection_takes_nothing_from_a_span_that_was_cancelled(
 
 
 @pytest.mark.parametrize("want", [1, 2])
-def test_what_an_exchange_hands_back_it_may_claim_at_once(
+def test_exchange_may_claim_the_task_that_it_hands_back(
     want: int, campaign: Campaign, hire: Hire
 ) -> None:
     """Though the connection has just seen that no such task waits."""
@@ -230,7 +230,7 @@ def test_no_lease_id_can_be_chosen_that_meets_another_lock(
     others = [
         f"select taskq.seed_begin({campaign.campaign_id})",
         f"select taskq.cancel({campaign.campaign_id}, null, 0, 1)",
-        f"select taskq.room({campaign.campaign_id}, 1, 0)",
+        f"select taskq.room_to_run({campaign.campaign_id}, 1, 0)",
         "select taskq.give_campaign('/c', 'ada')",
         "select taskq.set_quota(owner, '{}') from taskq.campaign where path = '/c'",
     ]

@@ -183,7 +183,7 @@ def test_limit_of_running_tasks_holds(queue: Client, hire: Hire) -> None:
     assert (campaign.status().done, campaign.status().working) == (1, 1)
 
 
-def test_what_was_handed_back_comes_first(agent: ScriptedAgent, hire: Hire) -> None:
+def test_task_that_was_handed_back_is_claimed_first(agent: ScriptedAgent, hire: Hire) -> None:
     """At the latest when the connection gives its position up."""
     other = hire()
     task, back = agent.claim(1)[0], other.claim(1)[0]

@@ -156,7 +156,7 @@ def test_database_takes_the_tags_that_the_library_takes(
 ) -> None:
     """A client that speaks SQL gets no further, and no less far."""
     check, what = (check_requires, "requires") if requires else (check_offers, "offers")
-    ask = "select taskq.tags(%s, %s::text[])"
+    ask = "select taskq.checked_tags(%s, %s::text[])"
     try:
         check([tag])
     except UsageError:

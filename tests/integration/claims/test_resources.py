@@ -49,10 +49,8 @@ def test_tasks_go_to_agents_whose_slots_have_what_they_need(
     assert bool(hire(offers=offers).claim()) == gets
 
 
-def test_how_often_a_task_has_run_out_of_memory_is_told_to_who_holds_it(
-    queue: Client, hire: Hire
-) -> None:
-    """Other failures do not count, and others learn nothing."""
+def test_holder_of_a_task_learns_how_often_it_ran_out_of_memory(queue: Client, hire: Hire) -> None:
+    """Other failures do not count, and other agents learn nothing."""
     retry = RetryPolicy(max_attempts=9, backoff_s=0.0)
     campaign = queue.create_campaign(CampaignSpec("/c", retry=retry))
     campaign.seed([Seed({"n": 1}, "a")])

@@ -133,7 +133,7 @@ def test_repeated_claim_counts_once(limited: Campaign, hire: Hire, postgres: Pos
 
 
 @pytest.mark.thorough
-def test_what_ended_is_found_among_more_claims_than_one_looks_at(
+def test_ended_tasks_are_found_among_more_claims_than_one_claim_looks_at(
     queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """A later claim finds it: each looks at some from another place; none gets too much."""
@@ -197,7 +197,7 @@ def test_limit_of_a_site_is_within_bounds_and_excludes_hedging(
     assert (limited.spec().max_running, limited.spec().max_running_per_site) == (None, 3)
 
 
-def test_what_is_noted_goes_with_the_campaign(
+def test_notes_on_site_limits_are_deleted_with_their_campaign(
     limited: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Nothing is left of it."""

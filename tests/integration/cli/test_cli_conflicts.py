@@ -147,7 +147,7 @@ def test_a_key_can_be_made_of_several_fields(
     assert payloads(campaign).keys() == {"1lf3,a", "1lf3,b", "2abc,a"}
 
 
-def test_joined_keys_tell_all_records_apart(
+def test_joined_keys_differ_for_different_records(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """A comma or backslash in a value is escaped; a value may be empty, not all of them."""
@@ -169,9 +169,9 @@ WRONG_KEYS = [
 ]
 
 
-@pytest.mark.parametrize(("key", "code", "told"), WRONG_KEYS)
-def test_fields_of_a_key_that_are_none_are_told(
-    key: str, code: int, told: str, taskq: CommandLine, campaign: Campaign, tmp_path: Path
+@pytest.mark.parametrize(("key", "code", "reason"), WRONG_KEYS)
+def test_key_fields_that_the_file_lacks_are_refused_before_anything_is_added(
+    key: str, code: int, reason: str, taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """Before anything is added."""
     file = tmp_path / "l.csv"
@@ -180,7 +180,7 @@ def test_fields_of_a_key_that_are_none_are_told(
         code,
         0,
     )
-    assert told in taskq.refused("seed", "/c", file, "--key-field", key)[1]
+    assert reason in taskq.refused("seed", "/c", file, "--key-field", key)[1]
 
 
 def test_a_field_with_a_comma_in_its_name_is_quoted(

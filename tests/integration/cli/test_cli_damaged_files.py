@@ -58,10 +58,10 @@ def test_a_damaged_file_adds_nothing_unless_it_is_asked_for(
 
 
 @pytest.mark.thorough
-def test_what_came_from_a_damaged_pipe_is_said_to_be_uncertain(
+def test_lines_before_the_damage_of_a_pipe_are_added_and_reported_as_uncertain(
     taskq: CommandLine, campaign: Campaign
 ) -> None:
-    """Its tasks are added as they come; the end says which lines they were, and code 65."""
+    """The command ends with code 65 and names these lines."""
     cut = DATA[:-5]
     words = [str(PROGRAM), "seed", "/c", "--format", "smiles", "/dev/stdin"]
     done = subprocess.run(
@@ -102,10 +102,10 @@ def test_a_source_without_records_is_named(
     assert keys(campaign) == ["a"]
 
 
-def test_files_joined_with_their_byte_order_marks_are_told(
+def test_byte_order_mark_within_a_file_is_reported_with_its_line(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
-    """`cat a.csv b.csv` has a second header in its middle, which is no task."""
+    """`cat a.csv b.csv` has a second header in its middle, which is not a task."""
     file = tmp_path / "joined.csv"
     file.write_bytes(b"\xef\xbb\xbfid,v\na,1\n" + b"\xef\xbb\xbfid,v\nb,2\n")
     code, error = taskq.refused("seed", "/c", file, "--key-field", "id")

@@ -33,10 +33,10 @@ def test_the_site_of_an_agent_that_names_none_is_its_token(
     assert campaign.path
 
 
-def test_agents_of_several_names_and_hosts_are_told_at_once(
+def test_drain_takes_several_names_and_hosts(
     taskq: CommandLine, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """Each option may be repeated; those of different kinds must all fit."""
+    """Each option may be repeated; an agent must match all kinds of option that are given."""
     for n in range(4):
         agent = hire("/c", host=f"node{n}")
         postgres.execute(

@@ -79,7 +79,7 @@ def test_following_ends_with_the_campaign(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("follow", [(), ("--follow",)])
-def test_what_a_reader_did_not_take_comes_again(
+def test_results_that_the_reader_did_not_take_come_again(
     taskq: CommandLine, agent: ScriptedAgent, tmp_path: Path, follow: tuple[str, ...]
 ) -> None:
     """Its end of the pipe is closed: the cursor stays as it was."""
@@ -117,7 +117,7 @@ def test_a_killed_follower_loses_nothing(
     assert taskq.out("export", "/c", "--cursor", cursor) == ""
 
 
-def test_what_makes_no_sense_is_refused_and_nothing_is_touched(
+def test_unsuitable_options_of_an_export_are_refused_and_change_nothing(
     taskq: CommandLine, agent: ScriptedAgent, tmp_path: Path
 ) -> None:
     """In one line, with what to do."""

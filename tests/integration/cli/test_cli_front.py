@@ -11,8 +11,8 @@ import pytest
 from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
-from taskq.front.blocking import refilling
 from taskq.front.entries import Keys
+from taskq.front.refiller import refilling
 from tests.fixtures.queues import Hire
 from tests.fixtures.redis_servers import RedisServer, StartRedis
 from tests.helpers.campaigns import servable
@@ -55,7 +55,7 @@ def stocked(database: Database, campaign: Campaign, redis_server: RedisServer) -
     return Stocked(database, campaign, redis_server)
 
 
-def told(taskq: CommandLine, *words: object, code: int = 0) -> dict[str, Any]:
+def report_of(taskq: CommandLine, *words: object, code: int = 0) -> dict[str, Any]:
     """Return what `front status` tells."""
     result = taskq("front", "status", *words, "-o", "json")
     assert result.exit_code == code, result.stderr
@@ -65,8 +65,8 @@ def told(taskq: CommandLine, *words: object, code: int = 0) -> dict[str, Any]:
 
 def test_queue_without_a_front_says_so(taskq: CommandLine) -> None:
     """Nothing has to be there, neither Redis nor its address."""
-    told_of_none = told(taskq)
-    assert (told_of_none["epoch"], told_of_none["lists"]) == (0, [])
+    without_front = report_of(taskq)
+    assert (without_front["epoch"], without_front["lists"]) == (0, [])
     text = taskq.out("front", "status")
     assert "never used" in text
     assert "taskq keeper --redis" in text
@@ -78,7 +78,7 @@ def test_status_shows_lists_and_what_is_leased_for_them(
     """What was popped and not been named by an agent yet shows as leased ahead."""
     stocked.server.admin.lpop(stocked.list, 2)
     stocked.pool.keep((stocked.pool.campaign, 3, 0))
-    report = told(taskq, "--redis", stocked.server.url)
+    report = report_of(taskq, "--redis", stocked.server.url)
     assert report["lists"] == [{"campaign": "/c", "entries": 3, "low_water": 2, "leased_ahead": 5}]
     assert report["redis"] == stocked.server.url
     assert report["epoch"] == report["redis_epoch"] == 1
@@ -89,30 +89,28 @@ def test_status_shows_lists_and_what_is_leased_for_them(
     assert "of another epoch" not in text
 
 
-def test_status_tells_that_the_lists_are_of_another_epoch(
-    taskq: CommandLine, stocked: Stocked
-) -> None:
+def test_status_reports_lists_of_another_epoch(taskq: CommandLine, stocked: Stocked) -> None:
     """As after a FLUSHALL, or a restart from an old snapshot."""
     stocked.server.admin.flushall()
-    report = told(taskq, "--redis", stocked.server.url)
+    report = report_of(taskq, "--redis", stocked.server.url)
     assert (report["epoch"], report["redis_epoch"]) == (1, None)
     assert [one["entries"] for one in report["lists"]] == [None]
     assert "of another epoch" in taskq.out("front", "status", "--redis", stocked.server.url)
 
 
-def test_status_without_redis_tells_what_postgresql_knows(
+def test_status_without_redis_shows_what_postgresql_knows(
     taskq: CommandLine, stocked: Stocked
 ) -> None:
     """And ends with 69 and the reason, in JSON too."""
     stocked.server.kill()
-    report = told(taskq, "--redis", stocked.server.url, code=69)
+    report = report_of(taskq, "--redis", stocked.server.url, code=69)
     assert report["lists"] == [
         {"campaign": "/c", "entries": None, "low_water": None, "leased_ahead": 5}
     ]
     assert stocked.server.url in report["trouble"]
     result = taskq("front", "status", "--redis", stocked.server.url)
     assert "agents are served from PostgreSQL meanwhile" in result.stderr
-    assert told(taskq)["trouble"] is None  # nobody has said where it is
+    assert report_of(taskq)["trouble"] is None  # nobody has said where it is
 
 
 @pytest.mark.parametrize(
@@ -134,7 +132,7 @@ def test_status_of_a_cluster_that_is_gone_is_a_line(taskq: CommandLine, url: str
 def test_status_of_a_server_that_hangs_ends(taskq: CommandLine, stocked: Stocked) -> None:
     """The kernel goes on taking connections for it."""
     stocked.server.freeze()
-    assert "does not answer" in told(taskq, "--redis", stocked.server.url, code=69)["trouble"]
+    assert "does not answer" in report_of(taskq, "--redis", stocked.server.url, code=69)["trouble"]
 
 
 def test_flush_gives_back_what_is_in_the_lists_and_nothing_else(
@@ -172,10 +170,10 @@ def test_flush_goes_on_past_what_is_no_list(
 
 
 @pytest.mark.parametrize("command", ["flush", "rebuild"])
-def test_what_cannot_be_done_changes_nothing(
+def test_front_commands_without_a_reachable_redis_change_nothing(
     taskq: CommandLine, stocked: Stocked, command: str, database: Database
 ) -> None:
-    """No address, no server: the epoch stays, and so does what is in the lists."""
+    """Neither the epoch nor the lists."""
     stocked.pool.keep((stocked.pool.campaign, 5, 0))
     code, error = taskq.refused("front", command)
     assert (code, "TASKQ_REDIS" in error) == (2, True)
@@ -228,18 +226,18 @@ def test_rebuild_waits_until_the_lists_are_being_filled_again(
 ) -> None:
     """With entries of a new epoch, and no task is lost between them."""
     wait_until(lambda: redis_server.admin.llen(refilled) == TASKS)
-    before = told(taskq)["epoch"]
+    before = report_of(taskq)["epoch"]
     would = taskq.json("front", "rebuild", "--redis", redis_server.url, "--dry-run")
-    assert (would["withdrawn"], told(taskq)["epoch"]) == (TASKS, before)
+    assert (would["withdrawn"], report_of(taskq)["epoch"]) == (TASKS, before)
     done = taskq.json("front", "rebuild", "--redis", redis_server.url)
     assert (done["withdrawn"], done["returned"]) == (TASKS, TASKS)
-    assert done["epoch"] == before + 1 == told(taskq)["epoch"]
+    assert done["epoch"] == before + 1 == report_of(taskq)["epoch"]
     assert (done["lists"], done["entries"]) == (1, TASKS)
     assert campaign.status().working == TASKS
     assert_counts_are_true(postgres)
 
 
-def test_rebuild_tells_that_nothing_came(taskq: CommandLine, stocked: Stocked) -> None:
+def test_rebuild_reports_that_nothing_came(taskq: CommandLine, stocked: Stocked) -> None:
     """A refiller that does not know this Redis is one reason."""
     stocked.pool.keep((stocked.pool.campaign, 5, 0))
     words = ("front", "rebuild", "--redis", stocked.server.url, "--timeout", 0)

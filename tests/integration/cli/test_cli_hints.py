@@ -44,7 +44,9 @@ def finished(campaign: Campaign, hire: Hire) -> Campaign:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_is_had_otherwise_is_said(taskq: CommandLine, words: list[str], hint: str) -> None:
+def test_wrong_word_is_answered_with_the_command_that_does_it(
+    taskq: CommandLine, words: list[str], hint: str
+) -> None:
     """Not a similar word that means something else."""
     code, error = taskq.refused(*words)
     assert (code, hint in error, "Did you mean" in error) == (2, True, False), error
@@ -59,10 +61,10 @@ def test_what_is_had_otherwise_is_said(taskq: CommandLine, words: list[str], hin
         ("postgresql://me:secret@host/queue", "give PostgreSQL's address by --dsn"),
     ],
 )
-def test_what_is_no_gateway_is_not_blamed_on_postgresql(
+def test_malformed_address_of_a_gateway_is_not_blamed_on_postgresql(
     monkeypatch: pytest.MonkeyPatch, url: str, hint: str
 ) -> None:
-    """Whether the option or the environment says it; what may be a password is not repeated."""
+    """From the option or the environment; a part that may be a password is not repeated."""
     monkeypatch.setenv("TASKQ_TOKEN", "t")
     for words, environment in (["--url", url], None), ([], {"TASKQ_URL": url}):
         code, error = CommandLine("", address=environment or {}).refused("status", *words)
@@ -129,7 +131,7 @@ def test_chosen_columns_are_all_that_is_exported(taskq: CommandLine) -> None:
         assert (code, "column" in error) == (2, True), error
 
 
-def test_a_class_of_error_that_no_task_has_is_told(
+def test_class_of_error_that_no_task_has_is_reported(
     taskq: CommandLine, queue: Client, hire: Hire
 ) -> None:
     """With those that there are; it is no error, since handlers may choose any."""
@@ -206,7 +208,7 @@ def test_all_commands_that_look_take_the_root_where_no_campaign_is_named(
     """One that has ended is shown as finished, with all of its tasks."""
     assert taskq("failures").exit_code == 0
     assert " finished " in taskq.out("watch")
-    assert "finished: all 2 tasks have ended" in taskq.out("explain")
+    assert "\n1. 2 tasks have ended: 2 done," in taskq.out("explain")
     assert [one["tasks"] for one in taskq.json("explain", finished.path)["reasons"]] == [2]
     assert taskq.out("status", finished.path).startswith(f"{finished.path}  finished  100.0 %")
     assert " finished " in taskq.out("tree").splitlines()[2]
@@ -218,10 +220,10 @@ def test_single_host_is_shown(queue: Client, taskq: CommandLine, hire: Hire) -> 
     """With its ban, who made it, and its agents; a similar name is proposed."""
     hire("/", agent="a1", host="n17", site="alpha")
     queue.fleet.ban("host", "n17", why="exit-1", until=timedelta(days=1))
-    told = taskq.out("hosts", "show", "n17")
-    assert re.search(r"state +banned until 20\S+Z, by \S+ at 20\S+Z: exit-1\n", told)
-    assert "a1" in told
-    assert "alpha" in told
+    shown = taskq.out("hosts", "show", "n17")
+    assert re.search(r"ban +banned until 20\S+Z, by \S+ at 20\S+Z: exit-1\n", shown)
+    assert "a1" in shown
+    assert "alpha" in shown
     record = taskq.json("hosts", "show", "n17")
     assert (record["ban"]["why"], [one["agent"] for one in record["sessions"]]) == (
         "exit-1",
@@ -234,7 +236,7 @@ def test_single_host_is_shown(queue: Client, taskq: CommandLine, hire: Hire) -> 
     assert "--banned" in shown
 
 
-def test_what_was_measured_of_an_attempt_is_told_in_units() -> None:
+def test_measurements_of_an_attempt_are_shown_with_units() -> None:
     """Seconds as durations, other numbers with three digits."""
     measured = {"run_s": 1.45616, "wait_s": 0, "cpu_s": 12.3456, "poses": 2.34567}
     assert phases(measured) == "run 1.5 s, wait 0.0 s, poses 2.35, 12 s of CPU"

@@ -62,8 +62,8 @@ def test_names_of_owners_do_nothing_to_a_terminal(taskq: CommandLine, queue: Cli
     evil = "x\x1b[31mred\x9b\u202e"
     queue.owners.set_quota(evil, {"max_running": 1})
     for words in (("owners",), ("owners", "-o", "json"), ("owners", "give", "/c", evil)):
-        told = taskq.out(*words)
-        assert not {"\x1b", "\x9b", "\u202e"} & set(told)
+        output = taskq.out(*words)
+        assert not {"\x1b", "\x9b", "\u202e"} & set(output)
     assert not {"\x1b", "\x9b"} & set(taskq.out("explain", "/c"))
 
 
@@ -80,7 +80,7 @@ def test_names_of_owners_do_nothing_to_a_terminal(taskq: CommandLine, queue: Cli
         (("share", "user"), "owner"),
     ],
 )
-def test_what_is_no_quota_is_an_error_in_a_line(
+def test_malformed_quota_is_an_error_in_a_line(
     taskq: CommandLine, words: tuple[str, ...], message: str
 ) -> None:
     """With code 2, and nothing changed."""

@@ -126,7 +126,7 @@ def test_a_campaign_file_may_name_a_pipe(
     assert {task.key for task in campaign.tasks()} == {"a", "b"}
 
 
-def test_a_pipe_beside_files_is_read_in_its_turn(
+def test_pipe_among_files_is_read_in_its_turn(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """Files and pipes may be mixed; where the size of one is unknown, so is that of all."""

@@ -93,7 +93,15 @@ def test_an_agent_gets_what_it_has_the_tags_for(taskq: CommandLine, queue: Clien
 @pytest.mark.thorough
 def test_ctrl_c_while_the_program_is_loaded_is_one_line(taskq: CommandLine, tmp_path: Path) -> None:
     """Whichever of its modules it hits; a shell sees it as ended by the signal."""
-    (tmp_path / "rich.py").write_text("raise KeyboardInterrupt")
+    # Python itself imports this module, before the program puts its own modules first.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'click':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+    )
     environment = taskq.environment | {"PYTHONPATH": str(tmp_path)}
     with taskq.process("ls", env=environment) as process:
         out, error = process.communicate(timeout=TIMEOUT_S)
@@ -102,7 +110,7 @@ def test_ctrl_c_while_the_program_is_loaded_is_one_line(taskq: CommandLine, tmp_
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_agent_that_is_told_to_leave_loses_nothing(
+def test_agent_that_a_signal_ends_loses_nothing(
     taskq: CommandLine, queue: Client, number: signal.Signals
 ) -> None:
     """It hands back what it has, ends its session, and its exit code is that of good order."""
@@ -139,7 +147,7 @@ def test_an_agent_keeps_the_queue(taskq: CommandLine, queue: Client) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_keeper_runs_until_it_is_told_to_end(
+def test_keeper_command_runs_until_a_signal_ends_it(
     taskq: CommandLine, campaign: Campaign, postgres: Postgres, number: signal.Signals
 ) -> None:
     """`taskq keeper` folds the counters, and a signal ends it in good order."""
@@ -258,7 +266,7 @@ def test_watching_redraws_a_terminal(taskq: CommandLine, campaign: Campaign) -> 
     campaign.seed({"n": n} for n in range(4))
     with taskq.terminal("watch", "/c", "--interval", "0.1", columns=60) as terminal:
         terminal.wait_for("0.0 % of 4 tasks")
-        terminal.wait_for("4 never: no handler")
+        terminal.wait_for("4 wait: no handler")
         terminal.resize(45)
         campaign.cancel()
         assert terminal.end() == 0

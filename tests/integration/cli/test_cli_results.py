@@ -64,7 +64,7 @@ def test_output_is_limited_when_asked_and_says_so(taskq: CommandLine, finished: 
     assert taskq("tasks", "/c", "--limit", 9).stderr == ""
 
 
-def test_results_of_all_campaigns_below_are_told_apart(
+def test_results_of_a_subtree_name_their_campaigns(
     taskq: CommandLine, queue: Client, hire: Hire
 ) -> None:
     """A campaign's results include those below, each with the path that its key belongs to."""
@@ -97,7 +97,46 @@ def test_the_best_results_come_first(
     assert [one["payload"]["n"] for one in best] == order
 
 
-def test_ranking_by_what_is_no_number_is_told(taskq: CommandLine, finished: Campaign) -> None:
+def test_columns_shown_are_those_that_most_results_have(
+    taskq: CommandLine, campaign: Campaign, hire: Hire
+) -> None:
+    """Not those that the first result invents."""
+    campaign.seed([{"n": n} for n in range(6)])
+    agent = hire()
+    first, *others = agent.claim(6)
+    agent.done(first, {f"a{n}": n for n in range(2_000)})
+    for task in others:
+        agent.done(task, {"score": 1.5})
+    result = taskq("results", campaign.path)
+    assert "RESULT.SCORE" in result.stdout.splitlines()[0]
+    assert result.stdout.count("1.5") == 5
+    assert "more fields in the results" in result.stderr
+
+
+def test_export_for_spreadsheets_has_no_formulas(
+    taskq: CommandLine, campaign: Campaign, hire: Hire
+) -> None:
+    """Only with the option, and only in CSV."""
+    campaign.seed([{"n": -1, "name": "=1+1"}])
+    agent = hire()
+    agent.done(agent.claim()[0], {"note": "@x"})
+    words = (
+        "export",
+        campaign.path,
+        "-o",
+        "csv",
+        "--columns",
+        "payload.n,payload.name,result.note",
+    )
+    assert taskq.out(*words).splitlines()[1] == "-1,=1+1,@x"
+    assert taskq.out(*words, "--spreadsheet").splitlines()[1] == "-1,'=1+1,'@x"
+    code, error = taskq.refused("export", campaign.path, "--spreadsheet")
+    assert (code, "--to hits.csv" in error) == (2, True), error
+
+
+def test_ranking_by_values_that_are_no_numbers_is_refused(
+    taskq: CommandLine, finished: Campaign
+) -> None:
     """The error names the numbers that there are."""
     words = ("results", finished.path, "--best", 3, "--highest", "--by", "result.name")
     code, error = taskq.refused(*words)
@@ -236,7 +275,7 @@ def test_failures_are_grouped_by_class(taskq: CommandLine, finished: Campaign) -
     assert "it broke" in taskq.out("failures", "/c")
 
 
-def test_failures_of_two_causes_are_told_apart(
+def test_failures_of_two_causes_are_listed_apart(
     taskq: CommandLine, campaign: Campaign, hire: Hire
 ) -> None:
     """One exit code of two causes, by the last line of output, each with its attempts by host."""
@@ -263,11 +302,11 @@ def test_failures_of_two_causes_are_told_apart(
     assert [(one.causes, one.hosts, one.tasks) for one in causes.values()] == [
         *((3, 1, 3), (3, 1, 3), (3, 2, 3)),
     ]
-    table, _, told = taskq.out("failures", "/c").partition("\n\n")
+    table, _, causes = taskq.out("failures", "/c").partition("\n\n")
     lines = table.splitlines()
     assert len(lines) == 4
-    assert "exit-1: unclear: none of 3 hosts stands out" in told
-    assert "  $ taskq logs /c " in told
+    assert "exit-1: unclear: none of 3 hosts stands out" in causes
+    assert "  $ taskq logs /c " in causes
     assert "no space left on device" in "".join(lines)
     assert re.search(r"step 4 of 300: energy is not a number +n2 2, n1 1 ", "".join(lines))
     assert [one.attempts for one in campaign.failure_causes(limit=1)] == [3]

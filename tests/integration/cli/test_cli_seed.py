@@ -160,21 +160,24 @@ BAD_FILES: dict[str, tuple[bytes, int, str]] = {
     "key.csv": (b"id\n" + b"k" * 300 + b"\n", 65, "1 to 255"),
     "unknown.xyz": (b"a\n", 2, "`taskq seed --format`"),
     "bad.jsonl": (b"{\n", 65, "correct it, or skip bad lines with --on-error skip"),
-    "semicolons.csv": (b"a;b\n1;2\n", 2, "`taskq seed --delimiter`"),
+    "commas.tsv": (b"a,b\n1,2\n", 2, "`--format csv`"),
+    "first.smi": (b"Z1\tCCO\n", 65, ":1: 'Z1' is not SMILES: 'Z1' at character 1"),
+    "two.sdf": (SDF.replace("$$$$\n", "").encode() * 2, 65, "is a $$$$ missing?"),
+    "open.smi": (b"CC |&1:1 Z1\n", 65, ":1: the extension of the SMILES"),
     "nokey.csv": (b"a,b\n1,2\n", 2, "its columns are: a, b; name one by --key-field"),
 }
 
 
-def test_bad_files_are_told_in_a_line_and_add_nothing(
+def test_bad_files_are_refused_in_a_line_and_add_nothing(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """Each kind of damage has an error that names the file, the line and the reason."""
-    for name, (content, code, told) in BAD_FILES.items():
+    for name, (content, code, reason) in BAD_FILES.items():
         file = tmp_path / name
         file.write_bytes(content)
         options = ["--key-field", "id"] if "key" in name else []
         exit_code, error = taskq.refused("seed", "/c", file, *options)
-        assert (exit_code, str(file) in error, told in error) == (code, True, True), error
+        assert (exit_code, str(file) in error, reason in error) == (code, True, True), error
     assert campaign.status().total == 0
 
 
@@ -194,15 +197,15 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
 ]
 
 
-def test_a_wrong_call_is_told_in_a_line(
+def test_wrong_call_of_seed_is_refused_in_a_line(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """Anything that cannot be seeded is reported before seeding begins."""
     (tmp_path / "x.smi").touch()
-    for words, code, told in WRONG_CALLS:
+    for words, code, reason in WRONG_CALLS:
         named = [word.replace("{folder}", str(tmp_path)) for word in words]
         exit_code, error = taskq.refused("seed", "/c", *named, input="")
-        assert (exit_code, told in error) == (code, True), (words, error)
+        assert (exit_code, reason in error) == (code, True), (words, error)
     assert campaign.status().total == 0
 
 
@@ -220,3 +223,86 @@ def test_a_cancelled_campaign_takes_no_tasks(taskq: CommandLine, campaign: Campa
     campaign.cancel()
     code, error = taskq.refused("seed", "/c", "--sweep", "n=1:2")
     assert (code, "resume" in error) == (3, True), error
+
+
+def test_seed_writes_remarks_on_its_files_to_standard_error(
+    taskq: CommandLine, campaign: Campaign, tmp_path: Path
+) -> None:
+    """Once for each kind, with file and line, also where the records meet a sweep."""
+    table, molecules = tmp_path / "index.csv", tmp_path / "last.sdf"
+    table.write_text(",id,n\n0,1.10,1\n1,1.1,2\n")
+    molecules.write_text(SDF.removesuffix("$$$$\n"))
+    words = ["seed", "/c", table, molecules, "--sweep", "x=1:2"]
+    error = taskq(*words).stderr
+    assert f"Note: {table}:2: a column has no name in the header: it is 'column1'" in error
+    assert f"{table}:2: the column 'id' stays text: as a number, '1.10' would be 1.1;" in error
+    assert f"{molecules}:1: the last molecule, from here on, has no $$$$" in error
+    assert error.count("column1") == 1
+    assert campaign.status().total == 6
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("seed", "/c", "--sweep", "x=1.10"), ("campaign", "change", "/c", "--param", "x=1.10")],
+    ids=["sweep", "param"],
+)
+def test_number_on_the_command_line_that_would_be_altered_is_refused(
+    taskq: CommandLine, campaign: Campaign, words: tuple[str, ...]
+) -> None:
+    """It may be a name; the error says how to write either."""
+    code, error = taskq.refused(*words)
+    assert (code, "1.10 would be stored as 1.1" in error) == (2, True), error
+    *before, _ = words
+    taskq.out(*before, 'x="1.10"')
+    stored = [one.payload for one in campaign.tasks()] or [campaign.spec().params]
+    assert stored == [{"x": "1.10"}]
+
+
+def test_records_that_a_file_repeats_are_counted_in_a_note(
+    taskq: CommandLine, campaign: Campaign, tmp_path: Path
+) -> None:
+    """With the first of them; another payload under the same key is a conflict, as ever."""
+    file, once = tmp_path / "twice.smi", tmp_path / "once.smi"
+    file.write_text("CCO A\nCC B\nCCO A\nCC B\nCCO A\n")
+    once.write_text("CCC C\nCO D\n")
+    error = taskq("seed", "/c", file, once).stderr
+    said = "the record is that of line 1 again, no new task; so are 2 further ones"
+    assert f"Note: {file}:3: {said}" in error
+    assert (error.count("Note:"), campaign.status().total) == (1, 4)
+    again = taskq("seed", "/c", once)
+    assert "2 known before" in again.stdout
+    assert "Note:" not in again.stderr
+
+
+def test_options_of_public_files_reach_the_reader(
+    taskq: CommandLine, campaign: Campaign, tmp_path: Path
+) -> None:
+    """The place of the SMILES, the encoding, and tables without titles."""
+    first = tmp_path / "first.smi"
+    first.write_bytes(b"\xe9-1\tCCO\n")
+    assert "--encoding cp1252" in taskq.refused("seed", "/c", first)[1]
+    assert "--smiles-field 2" in taskq.refused("seed", "/c", first, "--encoding", "cp1252")[1]
+    taskq.out("seed", "/c", first, "--encoding", "cp1252", "--smiles-field", "2")
+    headless = tmp_path / "headless.csv"
+    headless.write_text("CC(=O)O,1.50\n")
+    assert "--no-header" in taskq.refused("seed", "/c", headless)[1]
+    taskq.out("seed", "/c", headless, "--no-header", "--key-field", "column1", "--types", "number")
+    assert payloads(campaign) == {
+        "é-1": {"smiles": "CCO", "name": "é-1"},
+        "CC(=O)O": {"column1": "CC(=O)O", "column2": 1.5},
+    }
+
+
+def test_a_bad_molecule_is_skipped_whole(
+    taskq: CommandLine, campaign: Campaign, tmp_path: Path
+) -> None:
+    """`--on-error skip` skips records, never parts of one: no field of it is lost alone."""
+    file = tmp_path / "joined.sdf"
+    file.write_text(
+        SDF.replace("E1", "$$$$ cheap") + SDF.replace("eth", "two").replace("$$$$\n", "")
+    )
+    taskq.out("seed", "/c", file, "--on-error", "skip")
+    assert [task["fields"] for task in payloads(campaign).values() if isinstance(task, dict)] == [
+        {"id": "$$$$ cheap"},
+        {"id": "E1"},
+    ]

@@ -46,8 +46,8 @@ def test_the_embedded_server_is_started_found_and_stopped(home: Path) -> None:
     assert "The embedded PostgreSQL was started" in created.stderr
     up = run(home, "up")
     assert (up.exit_code, up.stderr) == (0, "")
-    for told in (str(home / "data"), str(home / "server.log"), "postgresql://taskq@"):
-        assert told in up.stdout
+    for named in (str(home / "data"), str(home / "server.log"), "postgresql://taskq@"):
+        assert named in up.stdout
     if os.geteuid() == 0:
         assert "PostgreSQL refuses to run as root" in up.stdout
     assert run(home, "down").stdout == "The server has stopped.\n"
@@ -62,6 +62,7 @@ def test_one_command_deletes_all_that_is_on_the_disk_and_nothing_else(home: Path
     (home / "thesis.tex").touch()
     cache = home.with_name("cache") / f"taskq-inputs-{os.geteuid()}"
     cache.mkdir(parents=True)
+    (cache / ("0" * 64)).touch()
     refused = run(home, "down", "--delete-data")
     assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
     assert run(home, "status", "/c").exit_code == 0
@@ -72,7 +73,8 @@ def test_one_command_deletes_all_that_is_on_the_disk_and_nothing_else(home: Path
     assert str(home / "data") in done.stdout
     assert Server(home).status() is None
     assert [path.name for path in home.iterdir()] == ["thesis.tex"]
-    assert not cache.exists()
+    assert [path.name for path in cache.iterdir()] == ["0" * 64], "other queues' agents use it"
+    assert f"{cache} (4 KiB) stays" in done.stderr
     assert run(home, "status", "/c").exit_code == 66
 
 
@@ -121,8 +123,8 @@ def test_up_is_for_the_embedded_server_only(taskq: CommandLine) -> None:
 
 
 @pytest.mark.thorough
-def test_a_schema_that_is_missing_is_told_and_made(empty_dsn: str) -> None:
-    """Each command says what to do; `db migrate` does it, a second time nothing."""
+def test_commands_without_a_schema_name_the_command_that_makes_it(empty_dsn: str) -> None:
+    """`db migrate` makes it, and does nothing a second time."""
     taskq = CommandLine(empty_dsn)
     code, error = taskq.refused("status")
     assert (code, "taskq db migrate" in error) == (78, True)
@@ -137,7 +139,7 @@ def test_a_schema_that_is_missing_is_told_and_made(empty_dsn: str) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "advice"),
     [
         ("update taskq.installation set migrations = migrations[:1]", "taskq db migrate"),
         (
@@ -151,21 +153,21 @@ def test_a_schema_that_is_missing_is_told_and_made(empty_dsn: str) -> None:
     ],
     ids=["older", "newer", "unreleased"],
 )
-def test_a_schema_of_another_release_is_told(
-    taskq: CommandLine, change: LiteralString, told: str
+def test_commands_refuse_the_schema_of_another_release(
+    taskq: CommandLine, change: LiteralString, advice: str
 ) -> None:
     """No command works on a schema that it does not know."""
     with psycopg.connect(taskq.dsn, autocommit=True) as admin:
         admin.execute(change)
     for words in (["status"], ["seed", "/c", "--sweep", "n=1:2"]):
         code, error = taskq.refused(*words)
-        assert (code, told in error) == (78, True), error
+        assert (code, advice in error) == (78, True), error
     assert taskq("db", "status").exit_code == 78
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("dsn", "code", "told"),
+    ("dsn", "code", "reason"),
     [
         ("postgresql://me:secret@127.0.0.1:1/x", 69, "127.0.0.1:1"),
         ("host=/no/such/folder dbname=x", 69, "/no/such/folder"),
@@ -174,17 +176,17 @@ def test_a_schema_of_another_release_is_told(
     ],
     ids=["refused", "socket", "nonsense", "empty"],
 )
-def test_a_server_that_cannot_be_reached_is_told(
-    taskq: CommandLine, dsn: str, code: int, told: str
+def test_error_names_the_server_that_cannot_be_reached(
+    taskq: CommandLine, dsn: str, code: int, reason: str
 ) -> None:
-    """In one line that names the server and keeps the password to itself."""
+    """In one line, without the password."""
     for words in (
         ["--dsn", dsn, "status"],
         ["seed", "/c", "--sweep", "n=1:2", "--dsn", dsn],
         ["agent", "run", "--campaign", "/c", "--dsn", dsn],
     ):
         exit_code, error = taskq.refused(*words)
-        assert (exit_code, told in error) == (code, True), error
+        assert (exit_code, reason in error) == (code, True), error
         assert "secret" not in error
 
 
@@ -226,9 +228,9 @@ def test_dry_run_removes_nothing(
 ) -> None:
     """It names the thing; the same command without it then removes that."""
     before = filled.json(*look)
-    told = filled.out(*remove, "--dry-run")
-    assert said in told
-    assert told.endswith("; nothing was changed.\n")
+    plan = filled.out(*remove, "--dry-run")
+    assert said in plan
+    assert plan.endswith("; nothing was changed.\n")
     assert filled.json(*look) == before
     filled.out(*remove, *(["--yes"] * (remove[0] in {"campaign", "pilots"})))
     assert filled.json(*look) != before

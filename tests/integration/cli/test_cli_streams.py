@@ -83,10 +83,10 @@ def test_an_output_that_nobody_reads_is_no_error(
     assert ended.path
 
 
-def test_what_was_asked_for_is_done_where_it_cannot_be_said(
+def test_command_whose_output_cannot_be_written_does_its_work_and_exits_with_74(
     taskq: CommandLine, queue: Client
 ) -> None:
-    """A command that changes something has changed it, and says that it has."""
+    """Its error says that the command itself has ended."""
     create = ["campaign", "create", "/made", "--", "true"]
     code, error = shell(taskq, ">/dev/full", *create)
     assert (code, "has ended, but" in error) == (74, True), error
@@ -97,10 +97,10 @@ def test_what_was_asked_for_is_done_where_it_cannot_be_said(
 
 
 @pytest.mark.parametrize("redirected", ["2>/dev/full", "2>&-", "2> >(true)"])
-def test_seeding_goes_on_where_nobody_hears_of_bad_lines(
+def test_seeding_continues_with_a_closed_standard_error(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path, redirected: str
 ) -> None:
-    """Standard error is a courtesy: no task depends on it."""
+    """No task depends on whether the report of bad lines can be written."""
     lines = [f'{{"n": {n}}}' if n % 10 else "bad" for n in range(2_000)]
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
     words = ["seed", "/c", str(tmp_path / "tasks.jsonl"), "--on-error", "skip"]
@@ -118,7 +118,7 @@ def test_on_a_terminal_lines_come_in_their_order(taskq: CommandLine, campaign: C
 
 
 @pytest.mark.parametrize("redirected", ["2>/dev/full", "2>&-"])
-def test_an_error_keeps_its_code_where_nobody_hears_of_it(
+def test_exit_code_of_an_error_does_not_depend_on_standard_error(
     taskq: CommandLine, campaign: Campaign, redirected: str
 ) -> None:
     """A script that throws messages away sees what went wrong."""
@@ -162,7 +162,7 @@ def test_the_verdict_on_a_payload_survives_a_full_disk(taskq: CommandLine) -> No
         assert shell(taskq, redirected, "try", "--handler", handler, program=AGENT)[0] == 65
 
 
-def test_what_an_agent_starts_does_not_get_its_connections(
+def test_processes_of_an_agent_do_not_inherit_its_connections(
     taskq: CommandLine, queue: Client, tmp_path: Path
 ) -> None:
     """A closed stream is not handed to the next file or connection that is opened."""

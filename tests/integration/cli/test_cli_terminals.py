@@ -87,8 +87,8 @@ def test_output_is_utf_8_in_any_locale(taskq: CommandLine, campaign: Campaign) -
 
 
 @pytest.mark.thorough
-def test_what_nobody_has_foreseen_is_not_swallowed(taskq: CommandLine) -> None:
-    """A defect shows as a traceback, not as a message that hides it."""
+def test_unexpected_exception_shows_its_traceback(taskq: CommandLine) -> None:
+    """A message would hide the defect."""
     program = (
         "from taskq_cli.main import main; import taskq_cli.commands.status as status\n"
         "def broken(*_, **__): raise ZeroDivisionError('a defect')\n"

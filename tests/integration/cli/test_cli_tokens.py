@@ -34,9 +34,9 @@ def test_token_is_printed_once_and_never_again(taskq: CommandLine, postgres: Pos
     )
     assert made["token"].startswith("tqm_")
     for output in ("table", "json"):
-        told = taskq.out("token", "list", "-o", output)
-        assert "site-a" in told
-        assert token[4:20] not in told
+        listed = taskq.out("token", "list", "-o", output)
+        assert "site-a" in listed
+        assert token[4:20] not in listed
     assert "0 of 3" in taskq.out("token", "list")
 
 
@@ -94,13 +94,13 @@ def test_token_needs_a_kind_and_values_that_are_some(taskq: CommandLine) -> None
     words = ("token", "create", "a", "--campaign", "/c")
     error = taskq.refused(*words)[1]
     assert error.startswith("Missing option '--kind'. Choose from: site, manager, submitter")
-    for more, told in (
+    for more, reason in (
         (["--kind", "site", "--network", "here"], "write 192.0.2.0/24"),
         (["--kind", "manager", "--uses", 3], "cannot have uses, networks or"),
         (["--kind", "site", "--expires-in", 0], "--expires-in"),
     ):
         code, error = taskq.refused(*words, *more)
-        assert (code, told in error) == (2, True), error
+        assert (code, reason in error) == (2, True), error
 
 
 def test_revoking_says_what_has_ended(taskq: CommandLine, postgres: Postgres) -> None:
@@ -120,15 +120,17 @@ def test_revoking_says_what_has_ended(taskq: CommandLine, postgres: Postgres) ->
     assert taskq.refused("token", "revoke", "b")[0] == 66
 
 
-def test_agents_are_told_to_leave(taskq: CommandLine, hire: Hire, postgres: Postgres) -> None:
-    """Those that were chosen and no others; it shows in the list, and each is counted once."""
+def test_drain_orders_the_chosen_agents_to_leave(
+    taskq: CommandLine, hire: Hire, postgres: Postgres
+) -> None:
+    """It counts each of them once; the list shows them as draining."""
     above, below = hire("/c"), hire("/c/below")
     postgres.execute("update taskq.session set site = 'b' where session_id = %s", [above.session])
     drain = ("agents", "drain", "--yes")
     assert taskq.out(*drain, "--campaign", "/c/below") == "1 agent ordered to leave.\n"
     draining = {one["session_id"]: one["draining"] for one in taskq.json("agents")}
     assert draining == {above.session: False, below.session: True}
-    assert "DRAINING" in taskq.out("agents")
+    assert " draining " in taskq.out("agents")
     assert taskq.json(*drain, "--site", "b", "--name", "other")["agents"] == 0
     assert taskq.json(*drain, "--site", "b", "--name", "double")["agents"] == 1
     assert taskq.json(*drain, "--campaign", "/")["agents"] == 0

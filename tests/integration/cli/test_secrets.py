@@ -66,10 +66,10 @@ def test_passwords_appear_nowhere(staff: Staff, start_redis: StartRedis, tmp_pat
     assert "TASKQ_KEY=one" in said[3], said  # the payload has run, and shown its environment
     assert any(f"--campaign {path}" in line for line in seen)
     text = token.read_text().strip()
-    for told in (*said, *seen):
-        assert SECRET not in told
-        assert REDIS_SECRET not in told
-        assert text[4:] not in told
+    for output in (*said, *seen):
+        assert SECRET not in output
+        assert REDIS_SECRET not in output
+        assert text[4:] not in output
 
 
 @pytest.mark.parametrize("output", ["table", "json"])

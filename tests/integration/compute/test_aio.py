@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import taskq
-from taskq import Client
+from taskq import Client, TaskFailed
 from taskq.api import aio
 from taskq.api.aio import AsyncClient
 from tests.helpers.postgres import Postgres
@@ -72,7 +72,9 @@ async def test_runs_and_campaigns_have_twins(served_queue: Client, name: str) ->
         await queue.campaign(f"{name}/none")
 
 
-async def test_who_is_cancelled_ends_the_waiting_only(queue: Client, name: str, dsn: str) -> None:
+async def test_cancelled_coroutine_stops_waiting_and_leaves_its_tasks(
+    queue: Client, name: str, dsn: str
+) -> None:
     """No thread stays, nothing blocks the loop, and the tasks wait on."""
     async with await aio.connect(dsn) as twin:
         run = await twin.map(called.square, [1], name=name)
@@ -92,15 +94,15 @@ async def test_who_is_cancelled_ends_the_waiting_only(queue: Client, name: str, 
 async def test_stop_iteration_is_an_exception_as_any_other(served_queue: Client, name: str) -> None:
     """No future of asyncio takes it."""
     queue = AsyncClient(served_queue)
-    with pytest.raises(RuntimeError, match="raised StopIteration"):
+    with pytest.raises(TaskFailed, match="StopIteration"):
         await queue.submit(called.take_the_first, [])
     run = await queue.map(called.take_the_first, [[]], name=name)
-    with pytest.raises(RuntimeError, match="raised StopIteration"):
+    with pytest.raises(TaskFailed, match="StopIteration"):
         await run.result(WAIT_S)
 
 
 @pytest.mark.parametrize("begun", [True, False])
-async def test_who_cancels_a_call_waits_for_no_statement(
+async def test_cancelling_a_call_waits_for_no_statement(
     queue: Client, dsn: str, postgres: Postgres, begun: bool
 ) -> None:
     """Not for the one that cancels the task, nor for the one that adds it: both happen later."""

@@ -11,7 +11,7 @@ import taskq
 from taskq import Client, Seed
 from taskq.compute import chunks
 from taskq.compute.outcomes import OutcomeReader
-from taskq.compute.unpickling import ResultReader
+from taskq.compute.trust import ResultReader
 from taskq.model.errors import ResultNotTrusted, TaskFailed, UsageError
 from tests.payloads import called
 
@@ -70,12 +70,15 @@ def test_a_call_that_raises_costs_no_other_its_value(served_queue: Client, name:
     assert "odd_ones_raise" in str(errors[0].__cause__ if errors[0] else "")
     assert "cannot be stored" in str(errors[1])
     assert run.status().done == 1
-    assert run.frame()["value"].to_list() == [0, 1, 2, 4, 6]
+    for rows in (run.frame, lambda: run.arrow().read_all().to_pandas()):
+        with pytest.warns(UserWarning, match="2 of the 7 calls .* have no row .2 failed"):
+            assert rows()["value"].to_list() == [0, 1, 2, 4, 6]
+    assert run.frame(so_far=True)["value"].to_list() == [0, 1, 2, 4, 6]
     with pytest.raises(KeyError):
         run.result()
 
 
-def test_what_ends_the_attempt_ends_the_whole_chunk(served_queue: Client, name: str) -> None:
+def test_end_of_an_attempt_ends_all_calls_of_its_chunk(served_queue: Client, name: str) -> None:
     """Each call has the error of the task, or is cancelled with it."""
 
     def final(number: int) -> int:
@@ -118,7 +121,7 @@ def test_without_agents_each_call_is_a_task(
     assert queue.map(abs, [1], name=f"{name}/few", chunksize="auto").status().total == 1
 
 
-def test_what_does_not_fit_into_a_chunk_stays_alone(queue: Client, name: str) -> None:
+def test_calls_too_large_for_a_chunk_stay_alone(queue: Client, name: str) -> None:
     """Large arguments, records of files, and payloads that would break a limit together."""
     large = np.zeros(20_000)
     record = Seed({"smiles": "C"}, "methane")
@@ -156,14 +159,14 @@ def test_results_of_another_form_are_not_read(queue: Client, result: Any) -> Non
     """An agent may send anything."""
     reader = OutcomeReader(queue.queries, 1, ResultReader())
     with pytest.raises(ResultNotTrusted, match="not that of 2 calls"):
-        list(reader.ends("key", result, 2))
+        list(reader.ends(1, 1, "key", result, 2))
 
 
 def test_one_bad_value_of_a_chunk_is_an_error_of_its_call(queue: Client) -> None:
     """The others are read."""
     reader = OutcomeReader(queue.queries, 1, ResultReader(by_value=False))
     result = {"value": {"$calls": [1, {"$pickle": ["gARLAS4="]}, {"$raised": 5}, {"$raised": {}}]}}
-    ends = [*reader.ends("key", result, 4)]
+    ends = [*reader.ends(1, 1, "key", result, 4)]
     assert ends[0] == (1, None)
     assert [type(error) for _, error in ends[1:]] == [
         ResultNotTrusted,

@@ -10,11 +10,13 @@ Those that do not apply, all of them of the standard executors' own threads and 
   ahead, up to a second's worth, and those have begun.
 - `test_free_reference_yielded_future`, `test_correct_timeout_exception_msg` wait for futures that
   no executor has made.
+- `test_free_reference` returns objects of a class that is no data: `trust` names it.
 - `test_map_timeout` sleeps for six seconds; `test_run.py` has timeouts of ours.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import unittest
@@ -22,6 +24,7 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError, wait
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +35,7 @@ from tests.integration.compute.standard_executor import (
     AsCompletedTests,
     ExecutorShutdownTest,
     ExecutorTest,
+    MyObject,
     WaitTests,
 )
 from tests.payloads import called
@@ -58,11 +62,11 @@ def test_standard_tests_pass(executed: Client, mixin: type) -> None:
 
     class Case(mixin, unittest.TestCase):  # type: ignore[misc]
         worker_count = 4
-        executor_type = staticmethod(partial(Executor, executed))
+        executor_type = staticmethod(partial(Executor, executed, trust=[MyObject]))
 
         def setUp(self) -> None:
             self.t1 = time.monotonic()
-            self.executor = Executor(executed)
+            self.executor = Executor(executed, trust=[MyObject])
 
         def tearDown(self) -> None:
             self.executor.shutdown(wait=True, cancel_futures=True)
@@ -112,6 +116,36 @@ def test_an_executor_whose_agents_cannot_start_leaves_nothing(
     assert queue.local_agents == []
 
 
+@pytest.mark.parametrize("word", ["exhaustiveness", "time_out", "chunk_size"])
+def test_map_refuses_keywords_that_it_does_not_know(queue: Client, word: str) -> None:
+    """As the standard library does: they are neither the function's nor dropped."""
+    with Executor(queue) as executor:
+        with pytest.raises(TypeError, match=word):
+            executor.map(called.square, range(3), **{word: 32})
+        assert queue.campaign(executor.path).status().total == 0
+
+
+@pytest.mark.parametrize(("size", "kind"), [(0, ValueError), (-1, ValueError), ("2", TypeError)])
+def test_map_refuses_a_buffer_that_is_none(queue: Client, size: Any, kind: type) -> None:
+    """As Python 3.14 does."""
+    with Executor(queue) as executor, pytest.raises(kind, match="buffersize must be"):
+        executor.map(called.square, range(3), buffersize=size)
+
+
+@pytest.mark.thorough
+def test_map_with_a_buffer_reads_no_further_than_it(executed: Client) -> None:
+    """So the arguments may have no end; each value taken lets the next call begin."""
+    numbers = itertools.count()
+    with Executor(executed) as executor:
+        values = executor.map(called.square, numbers, buffersize=3)
+        assert next(numbers) == 3
+        assert [*itertools.islice(values, 2)] == [0, 1]
+        assert next(numbers) == 6
+        del values  # which cancels the rest
+        assert [*executor.map(called.square, range(5), buffersize=2)] == [0, 1, 4, 9, 16]
+        assert [*executor.map(called.square, buffersize=2)] == []
+
+
 def test_calls_that_have_not_begun_are_cancelled_at_shutdown(queue: Client) -> None:
     """Nobody serves this one, so all of them."""
     executor = Executor(queue)
@@ -131,3 +165,28 @@ def test_shutdown_waits_for_callbacks(executed: Client) -> None:
     future.add_done_callback(lambda _: seen.append(never.wait(1.0)))
     executor.shutdown()
     assert seen == [False]
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+def test_molecules_keep_what_they_have_to_agents_and_back(executed: Client) -> None:
+    """Names, properties of molecules and atoms; nothing is set in RDKit for that, anywhere."""
+    chem = pytest.importorskip("rdkit.Chem")
+    ethanol = chem.MolFromSmiles("CCO")
+    ethanol.SetProp("_Name", "ethanol")
+    ethanol.SetIntProp("rank", 3)
+    ethanol.GetAtomWithIdx(0).SetDoubleProp("charge", 0.5)
+
+    def ranked(mol: Any) -> tuple[str, int, Any]:
+        mol.SetIntProp("rank", mol.GetIntProp("rank") + 1)
+        return mol.GetProp("_Name"), chem.GetDefaultPickleProperties(), mol
+
+    with Executor(executed, trust=[chem.Mol]) as executor:
+        parsed = executor.submit(chem.MolFromSmiles, "CCO", sanitize=False)
+        held = executor.submit(lambda: ethanol.GetProp("_Name"))
+        ((name, default, mol),) = executor.map(ranked, [ethanol])
+        assert parsed.result(WAIT_S).GetNumAtoms() == 3
+        assert held.result(WAIT_S) == "ethanol"
+    assert (name, default) == ("ethanol", chem.GetDefaultPickleProperties())
+    assert mol.GetPropsAsDict() == {"rank": 4}
+    assert mol.GetAtomWithIdx(0).GetDoubleProp("charge") == 0.5

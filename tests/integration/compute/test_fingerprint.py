@@ -53,7 +53,7 @@ def of_program(folder: Path, **changes: object) -> str:
 
 
 @pytest.mark.thorough
-def test_what_the_function_does_changes_it_and_nothing_else(tmp_path: Path) -> None:
+def test_fingerprint_changes_with_what_the_function_does_only(tmp_path: Path) -> None:
     """Its code, a default, a global, a helper, a method of a class that it uses.
 
     Not another process, file, comment or line: hashes of text differ from process to process.
@@ -141,8 +141,8 @@ def test_closures_differ_by_what_they_hold() -> None:
     assert fingerprint(adder(1)) == fingerprint(adder(1)) != fingerprint(adder(2))
 
 
-def test_what_refers_to_itself_has_an_end() -> None:
-    """A recursive function, and a list that holds itself."""
+def test_fingerprint_of_a_recursive_function_ends() -> None:
+    """Also of one that uses a list that holds itself."""
     loop: list[object] = []
     loop.append(loop)
 

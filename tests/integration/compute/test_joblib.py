@@ -162,6 +162,16 @@ def test_calls_that_shall_stay_here_do(unserved: Client, choice: dict[str, Any])
     assert unserved.campaign("/").children() == []
 
 
+@pytest.mark.parametrize("word", ["n_job", "batchsize", "exhaustiveness"])
+def test_keywords_that_joblib_does_not_know_are_refused(queue: Client, word: str) -> None:
+    """By `taskq.joblib`, and by the `Parallel` within, which would drop them."""
+    with pytest.raises(TypeError, match=word):
+        taskq.joblib(queue, **{word: 3})
+    with taskq.joblib(queue, n_jobs=2, max_nbytes=None), pytest.raises(TypeError, match=word):
+        Parallel(**{word: 3})(delayed(called.same)(n) for n in range(2))
+    assert queue.campaign("/").children() == []
+
+
 def test_without_agents_there_is_a_warning_and_leaving_cancels(
     unserved: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,7 +194,7 @@ def interrupted(number: int) -> Iterator[Any]:
 
 
 @pytest.mark.thorough
-def test_what_ctrl_c_or_a_timeout_cancels_is_computed_when_asked_again(
+def test_calls_cancelled_by_ctrl_c_or_a_timeout_are_computed_when_asked_again(
     unserved: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """At once; nothing waits meanwhile."""

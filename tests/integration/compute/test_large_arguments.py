@@ -169,7 +169,9 @@ def test_arguments_count_for_their_owner_and_go_with_their_campaign(queue: Clien
     assert queue.owners.list("/")[0].bytes == 0
 
 
-def test_what_is_too_large_is_refused(queue: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_that_is_too_large_is_refused(
+    queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error names `inputs=` as the way; other calls are not affected."""
     monkeypatch.setattr(functions, "MAX_BLOB_BYTES", 90_000)
     monkeypatch.setattr(pickling, "MAX_ARGUMENT_BYTES", 80_000)

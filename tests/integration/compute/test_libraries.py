@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import as_completed
 from typing import Any
@@ -47,6 +50,55 @@ def test_scikit_learn_searches_and_validates(served_queue: Client) -> None:
     campaigns = served_queue.campaign("/calls").children()
     sizes = {n: i.size for one in campaigns for n, i in one.inputs().items() if n.endswith("npy")}
     assert sum(size > values.nbytes for size in sizes.values()) == 1
+
+
+SEARCH = """
+import sys, warnings
+import numpy as np
+import taskq
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from taskq.db.connections import Database
+
+{before}
+values = np.linspace(0, {top}, 80).reshape(20, 4) ** 2
+search = GridSearchCV(Ridge(), {{"alpha": {alphas}}}, cv=2, verbose={verbose})
+with taskq.Client(Database(sys.argv[1]).open()) as queue, taskq.joblib(queue):
+    search.fit(values, values.sum(axis=1))
+    {after}
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.longer
+def test_a_search_of_scikit_learn_computes_no_fit_again(
+    served_queue: Client, near_queue: Client
+) -> None:
+    """In another process, with other warnings, on a fitted search, or with more to search.
+
+    scikit-learn puts a fresh identity, the time and the whole search into each call.
+    """
+    pytest.importorskip("sklearn")
+    dsn, top = near_queue.database.dsn, secrets.randbelow(1_000_000) + 1  # fits of its own
+
+    def searched(**changes: object) -> int:
+        """Return how many fits are stored after a search in a process of its own."""
+        usual = {"before": "", "alphas": [0.1, 1.0], "verbose": 0, "after": "", "top": top}
+        argv = [sys.executable, "-W", "ignore", "-c", SEARCH.format(**usual | changes), dsn]
+        subprocess.run(argv, check=True, timeout=WAIT_S, stdout=subprocess.DEVNULL)
+        return sum(
+            one.total
+            for one in served_queue.campaign("/calls").child_statuses()
+            if "/fit_and_score-" in one.path
+        )
+
+    first = searched()
+    assert first >= 4
+    assert searched() == first
+    assert searched(before="warnings.simplefilter('ignore', RuntimeWarning)") == first
+    assert searched(verbose=3) == first
+    assert searched(after="search.fit(values, values.sum(axis=1))") == first
+    assert searched(alphas=[0.1, 1.0, 10.0]) == first + 2
 
 
 @pytest.mark.thorough

@@ -20,11 +20,12 @@ import taskq
 from taskq import AgentsDied, CampaignSpec, Client, Handler, UsageError
 from taskq.compute import agent_process
 from taskq.compute.futures import WOKEN_PAUSE_S, TaskFuture, Watcher
-from taskq.compute.local_agents import LocalAgents
+from taskq.compute.local_agents import END_S, LocalAgents
 from taskq.compute.runs import FIRST_BATCH
 from taskq.compute.tracker import Pauses
-from taskq.compute.unpickling import ResultReader
+from taskq.compute.trust import ResultReader
 from taskq.dispatch.direct import DirectTransport
+from taskq_agent.lease_ids import LeaseIds
 from taskq_agent.protocol import (
     ACCEPTED,
     DONE,
@@ -33,7 +34,6 @@ from taskq_agent.protocol import (
     Ack,
     Answer,
     Hello,
-    LeaseIds,
     Report,
     Request,
 )
@@ -68,16 +68,16 @@ def forked(first: Callable[[], object]) -> Iterator[None]:
 
     first: what it does; then it waits.
     """
-    ready, told = os.pipe()
+    ready, started = os.pipe()
     child = os.fork()
     if child == 0:
         signal.alarm(int(WAIT_S))
         with suppress(BaseException):
             first()
-            os.write(told, b".")
+            os.write(started, b".")
             signal.pause()
         os._exit(0)
-    os.close(told)
+    os.close(started)
     assert os.read(ready, 1) == b"."
     os.close(ready)
     try:
@@ -89,8 +89,8 @@ def forked(first: Callable[[], object]) -> Iterator[None]:
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # since Python 3.12
-def test_they_leave_in_good_order_whoever_was_forked_meanwhile(queue: Client) -> None:
-    """A child keeps their pipe open, and need not end first; to stop them twice is harmless."""
+def test_local_agents_stop_in_good_order_while_a_forked_child_lives(queue: Client) -> None:
+    """The child keeps their pipe open and need not end first. A second stop does no harm."""
     agents = taskq.local_agents(queue, 1, "/")
     agents.start()
     with forked(agents.stop):  # which is not the child's to say
@@ -102,8 +102,8 @@ def test_they_leave_in_good_order_whoever_was_forked_meanwhile(queue: Client) ->
 
 
 @pytest.mark.thorough
-def test_who_waits_is_told_that_they_died(queue: Client) -> None:
-    """Rather than to wait for ever; their tasks are as they were."""
+def test_waiting_for_a_result_raises_when_the_local_agents_have_died(queue: Client) -> None:
+    """Their tasks stay as they were."""
     run = queue.map(called.sleep, [60], name="/sleep")
     future = queue.submit(called.sleep, 61)
     agents = taskq.local_agents(queue, 2, "/")
@@ -128,7 +128,7 @@ def test_they_say_why_they_cannot_start(queue: Client, monkeypatch: pytest.Monke
         run.wait(WAIT_S)
 
 
-def test_a_wrong_number_of_slots_or_campaign_is_said_at_once(queue: Client) -> None:
+def test_wrong_slots_or_campaign_raise_before_any_local_agent_starts(queue: Client) -> None:
     """Before any process is started."""
     for slots in (0, -1, 2.5, True):
         with pytest.raises(UsageError, match="slots must be"):
@@ -157,24 +157,31 @@ def test_without_a_campaign_they_serve_no_one_else(queue: Client) -> None:
 
 
 PROGRAM = """
-import os, time
+import dataclasses, os, time
 import taskq
 
 FACTOR = 3
 
+@dataclasses.dataclass
 class Pose:
-    def __init__(self, n):
-        self.n = n
+    n: int
 
 def dock(ligand, exhaustiveness):
-    return Pose(ligand["n"] * FACTOR * exhaustiveness)
+    return Pose(ligand.n * FACTOR * exhaustiveness)
+
+def rank(pose):
+    return {"best": pose}
 
 if __name__ == "__main__":
     queue = taskq.connect()
-    run = queue.map(dock, ({"n": n} for n in range(5)), name="/dock", params={"exhaustiveness": 2})
+    run = queue.map(dock, map(Pose, range(5)), name="/dock", params={"exhaustiveness": 2})
+    assert run.campaign.tasks().__next__().payload == {
+        "args": [{"$dataclass": ["__main__:Pose", {"n": 0}]}]}
+    best = queue.map(rank, [Pose(7)], name="/dock/best")  # its code does not name the class
     with taskq.local_agents(queue, slots=2) as agents:
         assert agents.path == "/dock"
         print([one.n for one in run.results()])
+        assert best.result() == [{"best": Pose(7)}]
         {then}
 """
 
@@ -202,10 +209,29 @@ def test_nobody_is_left_when_the_program_is_killed(dsn: str, queue: Client, tmp_
     """Its agents leave in good order."""
     with start(dsn, tmp_path, "time.sleep(600)") as program:
         wait_until(
-            lambda: bool(queue.agents()) and queue.campaign("/").status().done == 5,
+            lambda: bool(queue.agents()) and queue.campaign("/").status().done == 6,
             timeout_s=WAIT_S,
         )
         program.kill()
+    wait_until(lambda: queue.agents() == [], timeout_s=WAIT_S)
+
+
+def test_a_second_ctrl_c_ends_the_program_at_once(dsn: str, queue: Client, tmp_path: Path) -> None:
+    """Whatever its agents do: they have their order, and leave without it."""
+    with start(dsn, tmp_path, "print(agents.pid, flush=True); time.sleep(600)") as program:
+        assert program.stdout is not None
+        _, agents = program.stdout.readline(), int(program.stdout.readline())
+        os.kill(agents, signal.SIGSTOP)
+        try:
+            threads = Path(f"/proc/{program.pid}/task")
+            before = len(list(threads.iterdir()))
+            program.send_signal(signal.SIGINT)
+            wait_until(lambda: len(list(threads.iterdir())) > before)  # it waits for the agents
+            program.send_signal(signal.SIGINT)
+            program.wait(END_S / 2)
+        finally:
+            program.kill()
+            os.kill(agents, signal.SIGCONT)
     wait_until(lambda: queue.agents() == [], timeout_s=WAIT_S)
 
 

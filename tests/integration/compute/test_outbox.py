@@ -91,11 +91,11 @@ def test_why_calls_are_not_stored_is_known_to_their_futures_and_the_next_submit(
     """After that error, `submit` works again."""
     assert queue.submit(called.same, "first").task
     fail_once(monkeypatch, queue.queries, lambda name: name == "submit_calls")
-    told = list[Future[object]]()
+    ended = list[Future[object]]()
     future = queue.submit(called.same, 1)
-    future.add_done_callback(told.append)
+    future.add_done_callback(ended.append)
     assert isinstance(future.exception(WAIT_S), Unavailable)
-    assert told == [future]
+    assert ended == [future]
     with pytest.raises(Unavailable, match="the server is away"):
         queue.submit(called.same, 2)
     assert queue.submit(called.same, 2).task

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,11 +12,12 @@ from taskq import Client
 from taskq.compute.tracker import (
     BUSY_PAUSE_S,
     FIRST_PAUSE_S,
-    LAST_PAUSE_S,
     Pauses,
     Pending,
     Tracker,
 )
+from taskq.model.pauses import LAST_PAUSE_S
+from tests.fixtures.queues import Hire
 
 IDS = st.integers(1, 40)
 
@@ -49,7 +52,7 @@ def test_a_long_list_is_compacted_and_stays_the_same() -> None:
     assert len(pending) == 1_002
 
 
-def test_what_ends_is_found_wherever_it_is(queue: Client) -> None:
+def test_ended_call_is_found_wherever_it_is_among_many(queue: Client) -> None:
     """The last of many, cancelled by somebody else, while the others wait."""
     campaign = queue.create_campaign("/many")
     campaign.seed({"n": n} for n in range(3_000))
@@ -62,6 +65,53 @@ def test_what_ends_is_found_wherever_it_is(queue: Client) -> None:
     found = [one for _ in range(10) for one in tracker.look()]
     assert [(one.task, one.status) for one in found] == [(ids[last], "cancelled")]
     assert len(tracker.pending) == 2_999
+
+
+@pytest.fixture
+def asked(queue: Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Give the names of the statements that are run, as they come."""
+    names, rows = list[str](), queue.queries.rows
+
+    def noted(name: str, /, **values: object) -> list[dict[str, Any]]:
+        names.append(name)
+        return rows(name, **values)
+
+    monkeypatch.setattr(queue.queries, "rows", noted)
+    return names
+
+
+def test_result_of_one_of_few_calls_is_found_by_one_statement(
+    queue: Client, hire: Hire, asked: list[str]
+) -> None:
+    """Over a gateway each statement is a request, and the next call waits for all of them."""
+    campaign = queue.create_campaign("/c")
+    campaign.seed({"n": n} for n in range(2))
+    tracker = Tracker(queue.queries, campaign.campaign_id, "/c")
+    tracker.add(one.task_id for one in campaign.tasks())
+    assert tracker.look() == []
+    agent = hire("/c")
+    for task in agent.claim(2):
+        agent.done(task)
+        asked.clear()
+        assert [one.status for one in tracker.look()] == ["done"]
+        assert asked == ["results_of"]
+
+
+def test_looks_at_few_calls_that_run_ask_one_thing_each(
+    queue: Client, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the counters are old; and a failure is found by the second look."""
+    monkeypatch.setattr("taskq.compute.tracker.COUNTED_S", 0.0)
+    campaign = queue.create_campaign("/c")
+    campaign.seed([{"n": 1}])
+    tracker = Tracker(queue.queries, campaign.campaign_id, "/c")
+    tracker.add(one.task_id for one in campaign.tasks())
+    assert tracker.look() == []
+    asked.clear()
+    assert [tracker.look() for _ in range(4)] == [[]] * 4
+    assert asked == ["results_of", "counts"] * 2
+    campaign.cancel()
+    assert [one.status for _ in range(2) for one in tracker.look()] == ["cancelled"]
 
 
 def looks_in(seconds: float, *, found_at: float | None = None) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any
 
@@ -13,7 +14,7 @@ from taskq import Campaign, Client, Seed
 from taskq.compute import frames
 from taskq.compute.frames import ResultPages
 from taskq.compute.run import Run
-from taskq.compute.unpickling import ResultReader
+from taskq.compute.trust import ResultReader
 from taskq.model.errors import ResultNotTrusted
 from taskq.results import tabular
 from tests.fixtures.queues import Hire
@@ -47,6 +48,8 @@ UNLIKE: Mapping[str, tuple[Change, bool]] = {
     "beyond int64": (lambda _, r: r.update(n=2**63), False),
     "huge": (lambda _, r: r.update(score=10**400), False),
     "not a number": (lambda _, r: r.update(score={"$float": "nan"}), False),
+    "beyond floats": (lambda _, r: r.update(score={"$decimal": "1e99999999"}), False),
+    "signalling": (lambda _, r: r.update(score={"$decimal": "sNaN"}), False),
     "tuple": (lambda p, _: p.update(name={"$tuple": [1, 2]}), False),
     "nested": (lambda p, _: p.update(name={"x": [1, None]}), False),
     "field of the other": (lambda _, r: r.update(name="x"), False),
@@ -141,10 +144,61 @@ def test_pickle_behind_plain_results_is_not_trusted(
     queue: Client, campaign: Campaign, hire: Hire
 ) -> None:
     """Anyone who has read the pages before it."""
-    pickled = {"$pickle": ["gASVHwAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjARldmlslIWUUpQu"]}
+    pickled = {
+        "$pickle": ["posix:system", "gASVHwAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjARldmlslIWUUpQu"]
+    }
     run = run_of(queue, campaign, hire, lambda _, r: r.update(n=pickled), at=PAGE * 6)
     with pytest.raises(ResultNotTrusted):
         run.arrow().read_all()
+
+
+READERS: dict[str, Callable[..., list[Any]]] = {
+    "frame": lambda run, **how: run.frame(**how)["n"].to_list(),
+    "arrow": lambda run, **how: run.arrow(**how).read_all().column("n").to_pylist(),
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_rows_are_read_once_all_calls_have_ended(
+    queue: Client, campaign: Campaign, hire: Hire, kind: str
+) -> None:
+    """Else the best of some would be taken for the best of all; `so_far` gives what is done."""
+    rows = READERS[kind]
+    campaign.seed(Seed({}, f"k{number}") for number in range(4))
+    agent = hire()
+    first, second, third, last = agent.claim(4)
+    mine = array("q", [one.task for one in (first, second, third, last)])
+    run: Run[Any] = Run(queue.queries, campaign, "f", mine, read=ResultReader(), agents=[])
+    agent.done(first, {"n": 1})
+    agent.done(third, {"n": 3})
+    with pytest.raises(TimeoutError, match="2 tasks unfinished"):
+        rows(run, timeout=0.05)
+    assert rows(run, so_far=True) == [1, 3]
+    with ThreadPoolExecutor(1) as waiting:
+        reading = waiting.submit(rows, run, timeout=60)
+        agent.done(second, {"n": 2})
+        agent.done(last, {"n": 4})
+        assert reading.result() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_calls_without_a_row_are_warned_of(
+    queue: Client, campaign: Campaign, hire: Hire, kind: str
+) -> None:
+    """Failed and cancelled ones, of this run alone."""
+    campaign.seed(Seed({}, f"k{number}") for number in range(5))
+    agent = hire()
+    done, failed, cancelled, *others = agent.claim(5)
+    agent.done(done, {"n": 1})
+    for one in (failed, others[0]):
+        agent.fail(one, retry=False)
+    campaign.cancel(["k2", "k4"])
+    mine = array("q", [one.task for one in (done, failed, cancelled)])
+    run: Run[Any] = Run(queue.queries, campaign, "f", mine, read=ResultReader(), agents=[])
+    with pytest.warns(UserWarning, match=r"2 of the 3 calls .*1 failed and 1 cancelled") as said:
+        assert READERS[kind](run, timeout=60) == [1]
+    assert len(said) == 1
+    assert READERS[kind](run, so_far=True) == [1]
 
 
 @pytest.mark.thorough

@@ -99,18 +99,18 @@ def test_an_argument_without_the_seal_is_not_read(
     terms: tuple[CampaignTerms, LocalBlobs], tmp_path: Path
 ) -> None:
     """Anyone who adds tasks, by a manager's token say, cannot make one; with it, it is read."""
-    told, blobs = terms
+    settings, blobs = terms
     bomb = tmp_path / "boom"
     text = base64.b64encode(pickle.dumps(Bomb(bomb))).decode()
     for seal in ("", "0" * 64, calls.sealed(b"guessed", text)):
         payload = {"args": [{"$pickle": [text, seal]}]}
-        ended = run_task(told, blobs, tmp_path / ARCHIVE, payload, tmp_path)
+        ended = run_task(settings, blobs, tmp_path / ARCHIVE, payload, tmp_path)
         assert (ended.outcome, ended.error_class) == ("failed", "ValueError")
         assert "without the campaign's seal" in ended.error
         assert not bomb.exists()
-    key = bytes.fromhex(told.handler["seal"])
+    key = bytes.fromhex(settings.handler["seal"])
     payload = {"args": [{"$pickle": [text, calls.sealed(key, text)]}]}
-    assert run_task(told, blobs, tmp_path / ARCHIVE, payload, tmp_path).outcome == "done"
+    assert run_task(settings, blobs, tmp_path / ARCHIVE, payload, tmp_path).outcome == "done"
     assert bomb.exists()
 
 
@@ -118,21 +118,21 @@ def test_an_archive_that_is_not_the_handlers_is_not_read(
     terms: tuple[CampaignTerms, LocalBlobs], tmp_path: Path
 ) -> None:
     """Who may replace inputs, but not send functions, cannot replace the function."""
-    told, blobs = terms
+    settings, blobs = terms
     bomb = tmp_path / "boom"
     with zipfile.ZipFile(tmp_path / ARCHIVE, "a") as archive:
         archive.writestr("extra", pickle.dumps(Bomb(bomb)))
-    ended = run_task(told, blobs, tmp_path / ARCHIVE, {"args": [1]}, tmp_path)
+    ended = run_task(settings, blobs, tmp_path / ARCHIVE, {"args": [1]}, tmp_path)
     assert (ended.refused, ended.error_class) == (True, "prepare-failed")
     assert "it is not unpickled" in ended.error
 
 
-def test_another_python_is_told_before_its_code_is_read(
+def test_code_of_another_python_is_refused_before_it_is_read(
     terms: tuple[CampaignTerms, LocalBlobs], tmp_path: Path
 ) -> None:
-    """With both versions, and what can be done."""
-    told, blobs = terms
-    old = replace(told, handler={**told.handler, "python": "3.8"})
+    """The error names both versions and what to do."""
+    settings, blobs = terms
+    old = replace(settings, handler={**settings.handler, "python": "3.8"})
     ended = run_task(old, blobs, tmp_path / ARCHIVE, {"args": [1]}, tmp_path)
     assert (ended.refused, ended.error_class) == (True, "prepare-failed")
     assert "sent by Python 3.8" in ended.error

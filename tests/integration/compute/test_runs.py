@@ -246,8 +246,8 @@ def test_params_that_only_python_finds_equal_are_a_change(queue: Client, name: s
     for place, value in enumerate(alike):
         queue.map(called.same, [1], name=f"{name}/{place}", params={"of": [value]})
         for other, its in enumerate(alike):
-            told = pytest.raises(FunctionChanged, match="params")
-            with nullcontext() if other == place else told:
+            refused = pytest.raises(FunctionChanged, match="params")
+            with nullcontext() if other == place else refused:
                 queue.map(called.same, [1], name=f"{name}/{place}", params={"of": [its]})
     params = {"b": [1e23, 1e-7, -0.0, 5e-324, 100.0], "a": {"é": None}}
     for _ in range(2):
@@ -274,7 +274,7 @@ def test_other_params_and_inputs_are_a_change_as_well(
 
 
 @pytest.mark.thorough
-def test_what_cannot_be_sent_is_said_before_anything_is_stored(
+def test_run_that_cannot_be_sent_is_refused_before_anything_is_stored(
     queue: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A function of 200 MB, one that holds a lock, an argument that is too large or no data."""

@@ -172,8 +172,8 @@ def test_calls_go_where_the_token_is_for(dsn: str, queue: Client, tmp_path: Path
 
 
 @pytest.mark.both_transports
-def test_what_a_notebook_shows_is_named(queue: Client, name: str) -> None:
-    """By path and state; nothing of it can break the page, or ends in an error."""
+def test_notebook_shows_runs_by_path_and_state(queue: Client, name: str) -> None:
+    """Nothing of it can break the page, or ends in an error."""
     run = queue.map(called.square, [1, 2], name=name, description="<b>")
     future = queue.submit(called.square, 1, path=f"{name}/one")
     with taskq.Executor(queue) as executor:

@@ -50,7 +50,9 @@ def test_failed_calls_are_found_among_other_failed_ones(queue: Client, hire: Hir
 
 
 @pytest.mark.thorough
-def test_failures_are_told_while_an_earlier_call_runs(served_queue: Client, tmp_path: Path) -> None:
+def test_failures_are_reported_while_an_earlier_call_runs(
+    served_queue: Client, tmp_path: Path
+) -> None:
     """One after another, however many there were."""
     with Executor(served_queue) as executor:
         first = executor.submit(called.wait_for, str(tmp_path / "go"))
@@ -119,7 +121,9 @@ def test_reports_without_results_seldom_read_the_counters(
     assert [ended.status for ended in looks.look(reported=True)] == ["failed"]
 
 
-def test_removed_and_retried_tasks_are_told_apart(queue: Client, hire: Hire) -> None:
+def test_removed_tasks_count_as_cancelled_and_retried_ones_as_unfinished(
+    queue: Client, hire: Hire
+) -> None:
     """Who is gone counts as cancelled; what was tried again is waited for."""
     campaign = queue.create_campaign("/c")
     campaign.seed({"n": n} for n in range(3))

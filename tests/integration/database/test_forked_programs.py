@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),  # since Python 3.12
 ]
 
-TOLD = "UsageError('this queue was connected in another process; connect again in this one')"
+REFUSED = "UsageError('this queue was connected in another process; connect again in this one')"
 #: Anyone who leaves the block closes the queue, as the child does that ends by `sys.exit`.
 PROGRAM = """
 import os, sys
@@ -47,11 +47,13 @@ with taskq.connect() as queue:
 """
 
 
-def test_a_forked_child_is_told_to_connect_again(queue: Client, campaign: Campaign) -> None:
-    """Rather than given the answers to what its parent asks; the parent goes on."""
+def test_connection_in_a_forked_child_raises_and_asks_to_connect_again(
+    queue: Client, campaign: Campaign
+) -> None:
+    """The child gets no answers to its parent's statements, and the parent continues."""
     campaign.submit({}, "a")
-    assert said_in_fork(lambda: campaign.task("a")) == TOLD
-    assert said_in_fork(lambda: queue.create_campaign("/d")) == TOLD
+    assert said_in_fork(lambda: campaign.task("a")) == REFUSED
+    assert said_in_fork(lambda: queue.create_campaign("/d")) == REFUSED
     assert said_in_fork(queue.close) == "None"
     assert campaign.task("a").key == "a"
 
@@ -65,7 +67,7 @@ def test_a_connection_is_not_shared_with_a_forked_child(queue: Client) -> None:
 
     connection = queue.database.dedicated_connection()
     backend = ask(connection)
-    assert said_in_fork(lambda: ask(connection)) == TOLD
+    assert said_in_fork(lambda: ask(connection)) == REFUSED
     assert said_in_fork(connection.close) == "None"
     assert said_in_fork(lambda: ask(queue.database.dedicated_connection())) != str(backend)
     assert ask(connection) == backend
@@ -80,7 +82,7 @@ def test_nobody_waits_in_a_forked_child_for_what_ends_only_in_its_parent(queue: 
         assert ended.cancel()
         wait([ended])
         for ask in (pending.result, pending.exception, lambda: executor.submit(called.square, 3)):
-            assert said_in_fork(ask) == TOLD
+            assert said_in_fork(ask) == REFUSED
         assert said_in_fork(ended.exception) == "CancelledError()"
         assert said_in_fork(executor.shutdown) == "None"
     finally:

@@ -237,7 +237,7 @@ def test_only_logins_that_need_one_get_a_role(staff: Staff) -> None:
     assert staff.taskq("db", "grant", "king", "me").exit_code == 2
 
 
-def test_what_a_group_is_given_its_members_may(staff: Staff) -> None:
+def test_members_of_a_group_have_its_rights(staff: Staff) -> None:
     """A role of the server that cannot log in; the message says that it is a group."""
     member, group = staff.login(), f"group_{secrets.token_hex(4)}"
     with psycopg.connect(staff.owner.database.dsn, autocommit=True) as admin:

@@ -7,7 +7,6 @@ import secrets
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Barrier
 
 import psycopg
@@ -19,6 +18,7 @@ import taskq
 from taskq.db import migrations
 from taskq.db.catalogue import all_statements
 from taskq.db.connections import Database
+from taskq.db.sql_files import files_of
 from taskq.model.errors import (
     MigrationFailed,
     SchemaMissing,
@@ -27,6 +27,7 @@ from taskq.model.errors import (
     Unavailable,
     UsageError,
 )
+from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.schema import described
 
@@ -80,9 +81,8 @@ def test_every_function_is_a_file_of_its_name(postgres: Postgres) -> None:
             "select proname from pg_proc where pronamespace = 'taskq'::regnamespace"
         )
     ]
-    folder = importlib.resources.files("taskq.sql.functions")
-    files = {Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".sql")}
-    assert sorted(names) == sorted(files)  # one of each: a release may have to drop it by name
+    # One of each: a release may have to drop it by name.
+    assert sorted(names) == list(files_of("functions"))
 
 
 def test_functions_with_the_owners_rights_look_nothing_up_elsewhere(postgres: Postgres) -> None:
@@ -211,8 +211,8 @@ def test_functions_of_another_release_are_replaced(database: Database, postgres:
     assert value(postgres, "select taskq.fold()") == 0
 
 
-def test_database_without_the_schema_is_told(empty: Database) -> None:
-    """The error says what to do, and connecting creates nothing."""
+def test_connecting_to_a_database_without_the_schema_names_the_remedy(empty: Database) -> None:
+    """It creates nothing."""
     with pytest.raises(SchemaMissing, match="run `taskq db migrate`"):
         taskq.connect(empty.dsn)
     assert migrations.inspect(empty).version == 0
@@ -249,19 +249,35 @@ def test_server_that_never_answers_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
         address = f"postgresql://user:secret@127.0.0.1:{port}/x?connect_timeout=1"
-        with pytest.raises(Unavailable, match=f"127.0.0.1:{port}") as told:
+        with pytest.raises(Unavailable, match=f"127.0.0.1:{port}") as raised:
             taskq.connect(address)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
 
 
 def test_wrong_address_is_a_usage_error() -> None:
     """It is not tried at all, and its password is not repeated."""
-    with pytest.raises(UsageError, match="not a PostgreSQL address") as told:
+    with pytest.raises(UsageError, match="not a PostgreSQL address") as raised:
         taskq.connect("postgresql://user:secret@host/database?no_such_option=1")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
 
 
 def test_database_that_does_not_exist_is_named(server_dsn: str) -> None:
     """A misspelt name."""
     with pytest.raises(Unavailable, match="the database typo at"):
         taskq.connect(make_conninfo(server_dsn, dbname="typo"))
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_database_that_cannot_keep_every_text_is_refused(server_dsn: str, encoding: str) -> None:
+    """By the migration, which changes nothing, and says which database to make."""
+    name = f"other_{secrets.token_hex(4)}"
+    with psycopg.connect(server_dsn, autocommit=True) as admin:
+        admin.execute(
+            sql.SQL("create database {} encoding {} locale 'C' template template0").format(
+                sql.Identifier(name), sql.Literal(encoding)
+            )
+        )
+        taskq = CommandLine(make_conninfo(server_dsn, dbname=name))
+        code, error = taskq.refused("db", "migrate")
+        admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    assert (code, f"is {encoding}" in error, "encoding 'UTF8'" in error) == (77, True, True), error

@@ -117,8 +117,8 @@ def test_commands_that_read_need_no_primary(servers: Pair, words: list[str]) -> 
     assert re.search(r"Read from a standby, at most .* behind\.\n$", done.stderr), done.stderr
 
 
-def test_what_is_read_is_what_the_primary_says(servers: Pair) -> None:
-    """In the same words, but for how old it is."""
+def test_standby_answers_like_the_primary(servers: Pair) -> None:
+    """In the same words, except for the age of the data."""
     servers.catch_up()
     queue, direct = line(servers, nowhere()), CommandLine(servers.primary_dsn)
     for words in (("ls", "/"), ("tasks", "/c"), ("results", "/c"), ("failures", "/c", "--each")):
@@ -197,8 +197,8 @@ def test_standby_of_a_primary_that_writes_nothing_is_not_behind(servers: Pair) -
     wait_until(is_known, timeout_s=LATER_S)
 
 
-def test_what_was_just_made_is_found(servers: Pair) -> None:
-    """By asking the primary what the standby does not know yet."""
+def test_new_campaign_is_found_before_the_standby_knows_it(servers: Pair) -> None:
+    """The primary is asked if the standby does not know it."""
     with opened(servers.primary_dsn) as owner, reader(servers) as (client, said):
         with servers.replay_paused():
             owner.create_campaign("/new")

@@ -86,7 +86,7 @@ def kept(database: Database) -> Iterator[Keeper]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("sqlstate", RAISED)
-def test_server_that_does_not_tell_its_timeline_serves(
+def test_server_with_an_unknown_timeline_serves(
     bare: Postgres, empty_dsn: str, sqlstate: str
 ) -> None:
     """It is migrated and works; agents learn that the timeline is not known; leases expire."""
@@ -117,7 +117,9 @@ def test_server_that_does_not_tell_its_timeline_serves(
         database.close()
 
 
-def test_standby_is_no_server_that_does_not_tell(database: Database, postgres: Postgres) -> None:
+def test_standby_is_not_taken_for_a_server_with_an_unknown_timeline(
+    database: Database, postgres: Postgres
+) -> None:
     """In recovery the same error says that another server takes the writes."""
     stop_telling(postgres, "55000")
     stand_in(postgres, "pg_is_in_recovery", "", "boolean", "return true")
@@ -127,10 +129,10 @@ def test_standby_is_no_server_that_does_not_tell(database: Database, postgres: P
     line.close()
 
 
-def test_server_that_stops_telling_keeps_the_number_that_agents_know(
+def test_server_whose_timeline_becomes_unknown_keeps_the_last_number(
     keeper: Keeper, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """Else no heartbeat of theirs would hand a task back any more."""
+    """Otherwise no heartbeat could hand a task back any more."""
     tell(postgres, here := 5)
     keeper.round()
     stop_telling(postgres, "42501")

@@ -79,10 +79,9 @@ def released(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def release(migration: str = "select 1", **functions: str) -> None:
         def files(folder: str) -> tuple[tuple[str, str], ...]:
             if folder == "migrations":
-                return (*shipped(folder), ("0099_later.sql", migration))
+                return (*shipped(folder), ("0099_later", migration))
             if folder == "functions":
-                changed = {f"{name}.sql": text for name, text in functions.items()}
-                return tuple(sorted({**dict(shipped(folder)), **changed}.items()))
+                return tuple(sorted({**dict(shipped(folder)), **functions}.items()))
             return shipped(folder)
 
         monkeypatch.setattr(migrations, "_files", files)

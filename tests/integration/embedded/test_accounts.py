@@ -163,7 +163,9 @@ def test_binaries_in_a_folder_that_a_shell_would_expand_are_refused(
 
 
 @pytest.mark.thorough
-def test_user_id_without_a_name_is_told_so(place: Path, installation: Installation) -> None:
+def test_user_id_without_a_name_is_named_in_the_error(
+    place: Path, installation: Installation
+) -> None:
     """Containers run with any user id; PostgreSQL's own message for it is obscure."""
     (answer,) = call(place / "home", "up", uid=UID_WITHOUT_NAME, installation=installation)
     assert answer["error"] == "ServerUnsuitable"

@@ -70,10 +70,10 @@ def test_newest_usable_version_of_the_system_is_taken(
     assert locate().version_text == "17.1"
 
 
-def test_absence_of_all_is_told_with_every_reason(
+def test_error_without_any_postgresql_lists_every_place_that_was_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message names what was found and what to install or set."""
+    """It names what was found there, and what to install or set."""
     program(tmp_path / "13" / "bin", "postgres (PostgreSQL) 13.9 (Debian 13.9-0)")
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("taskq.embedded.installation._WHEELS", ())

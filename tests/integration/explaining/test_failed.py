@@ -52,6 +52,25 @@ def ended(campaign: Campaign, hire: Hire, error_class: str) -> list[str]:
     return [reason.text, *reason.commands]
 
 
+@pytest.mark.parametrize("all_have_ended", [True, False])
+def test_single_task_that_fails_is_named_with_its_history(
+    make: Make, hire: Hire, all_have_ended: bool
+) -> None:
+    """One is not enough to say whose fault it is: a ligand that crashes the program, say."""
+    campaign = make(tasks=4, retry=RetryPolicy(max_attempts=1))
+    agent = hire("/c")
+    guilty, *others = agent.claim(4 if all_have_ended else 3)
+    for task in others:
+        agent.done(task)
+    agent.fail(guilty, "signal-SIGSEGV")
+    codes = {one.code: one for one in explained(campaign).reasons}
+    reason = codes["finished" if all_have_ended else "failed"]
+    assert "(signal-SIGSEGV: 1)" in reason.text
+    assert f" {guilty.key}." in reason.text
+    assert f"taskq history /c {guilty.key}" in reason.commands
+    assert any(line.startswith("taskq retry ") for line in reason.commands)
+
+
 @pytest.mark.parametrize("error_class", ["FailForGood", "exit-65"])
 def test_task_that_the_program_gave_up_is_its_own_fault(
     error_class: str, make: Make, hire: Hire

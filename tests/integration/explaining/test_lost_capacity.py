@@ -10,8 +10,8 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db.tokens import hashed
+from taskq.diagnosis.events import event_of, subject
 from taskq.diagnosis.reasons import Reason
-from taskq.upkeep.troubles import is_trouble, subject
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_agent import ScriptedAgent, report_of
@@ -108,8 +108,8 @@ def test_more_that_is_lost_for_one_cause_is_notified_again(
         hire("/c", host=host)
         postgres.execute(f"{end} where host = %s", [slots, site, host])
         reason = lost(campaign)["lost"]
-        assert is_trouble(reason)
-        return subject(reason)
+        assert event_of(reason)
+        return subject("/c", reason)
 
     first = loss("n1", 3, "aare")
     assert loss("n2", 4, "aare") == first
@@ -205,7 +205,7 @@ def test_tokens_with_which_nobody_came_are_named_while_slots_lack(
     (reason,) = (one for one in explained(campaign).reasons if one.code == "never-came")
     assert reason.text.startswith("The token fresh was never used since 20")
     assert not reason.blocks
-    assert is_trouble(reason)
+    assert event_of(reason)
 
 
 def test_gateways_of_another_release_are_named(make: Make, hire: Hire, postgres: Postgres) -> None:
@@ -240,7 +240,7 @@ def test_silent_gateway_is_named_until_one_of_its_name_is_there(
     (reason,) = (one for one in explained(campaign).reasons if one.code == "silent-gateway")
     assert reason.text.startswith("1 of 2 gateways (g2:8443) has given no sign for 45 s: killed")
     assert (reason.blocks, reason.lost) == (False, 40)
-    assert is_trouble(reason)
+    assert event_of(reason)
     postgres.execute(insert, ["g2:8443", 1])
     assert "silent-gateway" not in {one.code for one in explained(campaign).reasons}
 

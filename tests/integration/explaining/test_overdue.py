@@ -57,7 +57,7 @@ def test_attempts_that_take_far_longer_than_others_are_named(
     ]
 
 
-def test_task_of_which_its_agent_never_heard_does_not_hang(
+def test_task_whose_claim_was_never_answered_does_not_count_as_overdue(
     make: Make, hire: Hire, postgres: Postgres
 ) -> None:
     """A proxy cuts the answers to claims. The way to the host is named, and no cancel proposed."""

@@ -30,10 +30,10 @@ def test_nothing_left_says_how_it_ended(make: Make, hire: Hire) -> None:
     agent.done(one)
     agent.fail(two, retry=False)
     found = explained(campaign)
-    assert found.headline == "finished: all 2 tasks have ended"
+    assert found.headline == "finished"
     assert (found.reasons[0].code, found.reasons[0].text) == (
         "finished",
-        "1 done, 1 failed (Boom: 1), 0 cancelled.",
+        f"2 tasks have ended: 1 done, 1 failed (Boom: 1), 0 cancelled. Look at {two.key}.",
     )
     assert "taskq retry /c" in found.reasons[0].commands
     assert only(campaign, two.key).text == (
@@ -42,7 +42,9 @@ def test_nothing_left_says_how_it_ended(make: Make, hire: Hire) -> None:
     assert explained(campaign, one.key).headline.startswith("done at 20")
 
 
-def test_upkeep_that_nobody_does_is_told(make: Make, hire: Hire, postgres: Postgres) -> None:
+def test_explanation_names_missing_upkeep_when_a_task_waits_for_it(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
     """Where something waits for it."""
     campaign = make(tasks=1)
     agent = hire("/c")
@@ -141,7 +143,8 @@ def test_task_that_fails_everywhere_is_to_be_repaired_before_it_is_retried(
         "taskq retry --error-class signal-SIGSEGV /c",
     ]
     end = only(campaign)
-    assert end.text.startswith("28 done, 12 failed (signal-SIGSEGV: 12), 0 cancelled. signal-")
+    ended = "40 tasks have ended: 28 done, 12 failed (signal-SIGSEGV: 12), 0 cancelled. signal-"
+    assert end.text.startswith(ended)
     assert "taskq retry /c" not in end.commands
 
 
@@ -157,9 +160,9 @@ def test_command_writes_text_of_80_columns_and_json(make: Make, hire: Hire, dsn:
     assert max(map(len, lines)) <= 80
     assert lines[0] == "/c  nothing runs, 20 tasks wait"
     assert "   $ taskq agent run --campaign /c --offer gpu" in lines
-    told = taskq.json("explain", "/c")
-    assert told["reasons"][0]["code"] == "tags"
-    assert told["reasons"][0]["figures"] == {"missing": ["gpu"], "agents": 1}
+    explained = taskq.json("explain", "/c")
+    assert explained["reasons"][0]["code"] == "tags"
+    assert explained["reasons"][0]["figures"] == {"missing": ["gpu"], "agents": 1}
     key = next(campaign.tasks()).key
     assert taskq.json("explain", "/c", key)["key"] == key
     assert taskq.refused("explain", "/c", "nope")[0] == 66

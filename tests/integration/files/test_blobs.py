@@ -48,7 +48,7 @@ def pieces(data: bytes, length: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("size", rest_thorough(SIZES, 3))
-def test_what_was_put_is_read_back(blobs: BlobStore, tmp_path: Path, size: int) -> None:
+def test_stored_blob_reads_back_unchanged(blobs: BlobStore, tmp_path: Path, size: int) -> None:
     """From a file, a stream or memory, at any size around the parts, named by its SHA-256."""
     path = tmp_path / "file"
     for put in ("file", "stream", "memory"):
@@ -82,8 +82,8 @@ def test_a_blob_put_again_is_stored_once(blobs: BlobStore) -> None:
     assert list(blobs.read(digest_of(b"data"))) == [b"data"]
 
 
-def test_a_missing_blob_is_told(blobs: BlobStore) -> None:
-    """It is no empty one."""
+def test_reading_a_missing_blob_raises(blobs: BlobStore) -> None:
+    """It does not look like an empty one."""
     with pytest.raises(NotFound, match="no blob 0000"):
         blobs.size("0" * 64)
     with pytest.raises(NotFound, match="no blob 0000"):
@@ -91,7 +91,7 @@ def test_a_missing_blob_is_told(blobs: BlobStore) -> None:
 
 
 @pytest.mark.parametrize("digest", ["", "A" * 64, "0" * 63, "../" + "0" * 61, "0" * 64 + "\n"])
-def test_what_is_no_digest_names_no_blob(blobs: BlobStore, digest: str) -> None:
+def test_malformed_digest_is_refused_by_blob_stores(blobs: BlobStore, digest: str) -> None:
     """A digest becomes a file's name, so nothing else may pass."""
     with pytest.raises(UsageError, match="not a SHA-256 digest"):
         list(blobs.read(digest))
@@ -125,7 +125,7 @@ def test_a_stream_that_breaks_leaves_nothing(blobs: BlobStore, tmp_path: Path) -
         blobs.size(digest_of(b"data"))
 
 
-def test_a_file_that_is_none_is_told(blobs: BlobStore, tmp_path: Path) -> None:
+def test_storing_a_folder_or_an_absent_file_raises(blobs: BlobStore, tmp_path: Path) -> None:
     """A folder, and one that is absent."""
     with pytest.raises(NotFound, match="no file"):
         blobs.put(tmp_path / "absent")
@@ -164,8 +164,8 @@ def test_a_folder_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_what_speaks_with_storages_is_imported_for_urls_only() -> None:
-    """It takes as long as all the rest, and few need it."""
+def test_library_of_object_storages_is_imported_for_urls_only() -> None:
+    """Its import takes as long as all others together, and few users need it."""
     look = "import sys, taskq, taskq_cli.main; print(bool({'fsspec', 'obstore'} & {*sys.modules}))"
     said = subprocess.run([sys.executable, "-c", look], capture_output=True, check=True)
     assert said.stdout == b"False\n"

@@ -108,12 +108,12 @@ def test_planted_names_are_refused_and_listed(
 ) -> None:
     """Of that task nothing outside its folder is written; the others are fetched."""
     fill(campaign, hire, {"bad": {name: b"x"}, "good": {"pose": b"y"}})
-    told: list[ResultLost] = []
+    lost: list[ResultLost] = []
     to = tmp_path / "to"
-    fetched = campaign.fetch(to, on_lost=told.append)
+    fetched = campaign.fetch(to, on_lost=lost.append)
     assert fetched == Fetched(tasks=1, files=1, bytes=1, lost=1)
-    assert len(told) == 1
-    assert str(told[0]).isprintable()
+    assert len(lost) == 1
+    assert str(lost[0]).isprintable()
     assert found(tmp_path) == {"to/good/pose": b"y"}
     with pytest.raises(ResultLost):
         campaign.fetch(to)
@@ -134,7 +134,7 @@ def test_planted_members_are_refused(
     assert found(tmp_path) == {}
 
 
-def test_files_that_are_in_each_others_way_are_told(
+def test_output_files_whose_names_collide_are_reported_as_lost(
     campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """The files of other tasks are fetched all the same."""
@@ -200,8 +200,8 @@ def test_command_fetches_the_best(
     out = taskq.out("fetch", "/c", "--best", "50%", "--by", "result.score", "--lowest", "--to", to)
     assert out == f"2 files of 2 tasks in {to}, 2 bytes.\n"
     assert found(to) == {"a/pose": b"a", "b/pose": b"b"}
-    told = taskq.json("fetch", "/c", "c", "d", "--to", tmp_path / "y")
-    assert (told["tasks"], told["files"], told["empty"]) == (1, 1, 1)
+    fetched = taskq.json("fetch", "/c", "c", "d", "--to", tmp_path / "y")
+    assert (fetched["tasks"], fetched["files"], fetched["empty"]) == (1, 1, 1)
     for words in (["c", "--where", "result.score > 0"], ["--best", "1"], ["--by", "result.score"]):
         assert taskq.refused("fetch", "/c", *words, "--to", to)[0] == REFUSED
     postgres.execute("update taskq.blob set complete = false")

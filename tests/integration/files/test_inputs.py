@@ -14,7 +14,8 @@ from taskq.files.blobs import DatabaseBlobs
 from taskq.files.folder_store import FolderBlobs
 from taskq.ingest.campaign_file import read_campaign_file
 from taskq.model.errors import InvalidCampaign, NotFound, ResultLost, UsageError
-from taskq_agent.protocol import Hello, Input, LeaseIds, Request
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import Hello, Input, Request
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine
@@ -25,7 +26,7 @@ from tests.helpers.variants import rest_thorough
 pytestmark = pytest.mark.both_transports(
     near=[
         "test_an_agent_fetches_inputs_and_uploads_large_results",
-        "test_agents_are_told_the_inputs_of_the_tasks_campaign_only",
+        "test_agents_get_the_inputs_of_the_tasks_own_campaign_only",
         "test_blobs_of_removed_campaigns_can_be_cleaned_away",
     ]
 )
@@ -92,7 +93,7 @@ def test_only_a_change_of_inputs_raises_the_revision(
     assert revision() == before + 2
 
 
-def test_what_is_no_input_is_refused(
+def test_malformed_input_is_refused(
     taskq: CommandLine, campaign: Campaign, receptor: Path, tmp_path: Path
 ) -> None:
     """Nothing is changed then."""
@@ -119,7 +120,7 @@ def test_a_campaign_has_100_inputs_at_most(campaign: Campaign, tmp_path: Path) -
         campaign.add_input(small, "n100")
 
 
-def test_agents_are_told_the_inputs_of_the_tasks_campaign_only(
+def test_agents_get_the_inputs_of_the_tasks_own_campaign_only(
     queue: Client, receptor: Path
 ) -> None:
     """A campaign below does not inherit them."""
@@ -130,13 +131,13 @@ def test_agents_are_told_the_inputs_of_the_tasks_campaign_only(
         one.submit({"n": 1})
     transport = DirectTransport(queue.database)
     session = transport.open(Hello("00000000-0000-7000-8000-000000000001", *HELLO)).session
-    told, draw = {}, LeaseIds()
+    learnt, draw = {}, LeaseIds()
     for _ in range(2):
         answer = transport.exchange(Request(session, want=1, lease=draw()))
         for it in answer.campaigns:
-            told[it.path] = (dict(it.inputs), it.on_disconnect)
+            learnt[it.path] = (dict(it.inputs), it.on_disconnect)
     transport.close(session)
-    assert told == {"/c": ({"receptor.pdbqt": wanted}, "continue"), "/c/b": ({}, "stop")}
+    assert learnt == {"/c": ({"receptor.pdbqt": wanted}, "continue"), "/c/b": ({}, "stop")}
 
 
 @pytest.mark.parametrize("where", ["database", "folder", "url", "s3"])
@@ -247,7 +248,7 @@ def test_blobs_of_removed_campaigns_can_be_cleaned_away(
     assert taskq.json("db", "clean") == would | {"dry_run": False}
 
 
-def test_on_disconnect_is_said_like_other_settings(
+def test_on_disconnect_is_set_like_other_settings(
     taskq: CommandLine, queue: Client, tmp_path: Path
 ) -> None:
     """In the specification, the file, and on the command line; shown, and kept by a change."""

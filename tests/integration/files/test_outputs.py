@@ -143,7 +143,7 @@ def test_files_go_with_their_task(
 def test_keeper_removes_what_is_of_no_use(
     campaign: Campaign, hire: Hire, save: Save, queue: Client, postgres: Postgres
 ) -> None:
-    """Without being told."""
+    """Without any setting."""
     agent = hire()
     task, other, _ = agent.claim(3)
     save(task, b"x")

@@ -203,8 +203,8 @@ def test_address_that_is_none_is_refused(wrong: str) -> None:
     assert "pw-1" not in str(error.value)
 
 
-def test_missing_bucket_is_told(server: S3Server, s3_address: Address) -> None:
-    """It is created by hand, with the rules that its owner wants."""
+def test_missing_bucket_raises_and_is_not_created(server: S3Server, s3_address: Address) -> None:
+    """Its owner creates it with the rules that they want."""
     s3_address(server)
     with pytest.raises(Unavailable, match="create it, or correct TASKQ_BLOBS"):
         S3Blobs("s3://no-such-bucket/x").put([b"data"])

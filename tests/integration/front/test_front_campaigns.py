@@ -18,8 +18,8 @@ from taskq import CampaignSpec, Client, Handler, RetryPolicy, Seed
 from taskq.db.connections import Database
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
-from taskq.front.blocking import refilling
 from taskq.front.entries import Keys
+from taskq.front.refiller import refilling
 from taskq.upkeep.keeper import keeping
 from tests.fixtures.gateways import (  # noqa: F401  # fixtures, for the tests here
     GatewayProcess,
@@ -44,8 +44,9 @@ TAKES_S = 0.2
 NODES = 2
 SLOTS = 4
 PATIENCE_S = 60.0
-#: So short that what a killed server had comes back soon.
-POOL_S = 3.0
+#: So short that what a killed server had comes back soon; longer than tasks wait for slots that get
+#: new children for retries.
+POOL_S = 8.0
 KILL_S = 2.0
 LOOK_S = 0.05
 

@@ -12,8 +12,8 @@ from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
-from taskq.front.blocking import refilling
-from taskq.front.levels import LEAST
+from taskq.front.demand import LEAST
+from taskq.front.refiller import refilling
 from taskq_agent.protocol import DONE, Task
 from tests.fixtures.front import Popper, Refill, in_pool
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
@@ -140,7 +140,7 @@ def test_refiller_that_cannot_reach_redis_leaves_it_to_another(
     wait_until(lambda: value(postgres, over))
 
 
-def test_what_a_server_without_memory_refuses_waits_again_at_once(
+def test_tasks_that_a_full_redis_refuses_wait_again_at_once(
     campaign: Campaign,
     popper: Popper,
     refill: Refill,

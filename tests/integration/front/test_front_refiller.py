@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.front.levels import LEAST
+from taskq.front.demand import LEAST
 from tests.fixtures.front import POOL_S, Popper, Refill, in_pool
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import TIMEOUT_S, CommandLine
@@ -73,7 +73,7 @@ def test_depth_follows_demand(
 
 
 @pytest.mark.thorough
-def test_what_nobody_takes_waits_again(
+def test_tasks_leased_ahead_that_nobody_takes_wait_again(
     stocked: int, campaign: Campaign, popper: Popper, postgres: Postgres
 ) -> None:
     """The pool is empty long before its deadline, and no attempt is counted."""
@@ -195,7 +195,7 @@ def test_keeper_with_a_front_ends_in_good_order(
 
 def test_password_in_a_command_line_is_refused(dsn: str) -> None:
     """Everybody on the machine could read it; the error says what to do, and does not repeat it."""
-    code, told = CommandLine(dsn).refused("keeper", "--redis", "redis://:hidden@127.0.0.1/0")
+    code, error = CommandLine(dsn).refused("keeper", "--redis", "redis://:hidden@127.0.0.1/0")
     assert code == 2
-    assert "TASKQ_REDIS" in told
-    assert "hidden" not in told
+    assert "TASKQ_REDIS" in error
+    assert "hidden" not in error

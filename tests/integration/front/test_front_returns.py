@@ -11,10 +11,11 @@ import pytest
 from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database, Row
 from taskq.front.address import FrontAddress
+from taskq.front.demand import LEAST
 from taskq.front.entries import open_entry
 from taskq.front.fill import Filler
 from taskq.front.lease_returns import LeaseReturns
-from taskq.front.levels import LEAST, Levels
+from taskq.front.levels import Levels
 from taskq.front.lists import PUSH_BYTES, Lists
 from taskq.front.redis import FrontDown, RedisLink
 from tests.fixtures.front import Popper, Refill, in_pool

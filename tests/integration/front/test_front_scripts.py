@@ -234,13 +234,13 @@ def test_key_of_the_wrong_kind_is_an_error_of_the_front(server: RedisServer, key
 
 def test_link_says_which_server_it_is(server: RedisServer) -> None:
     """A server that was started again differs from the one before it."""
-    told = [linked(server, lambda link: link.info(KEYS.state)) for _ in range(2)]
-    assert told[0] == told[1]
-    assert len(told[0].run_id) == 40
-    assert told[0].version.count(".") == 2
+    infos = [linked(server, lambda link: link.info(KEYS.state)) for _ in range(2)]
+    assert infos[0] == infos[1]
+    assert len(infos[0].run_id) == 40
+    assert infos[0].version.count(".") == 2
     server.stop()
     server.start()
-    assert linked(server, lambda link: link.info(KEYS.state)).run_id != told[0].run_id
+    assert linked(server, lambda link: link.info(KEYS.state)).run_id != infos[0].run_id
 
 
 def test_waiting_ends_with_a_signal_or_with_the_time(redis_server: RedisServer) -> None:
@@ -267,7 +267,9 @@ def test_scripts_that_a_server_has_forgotten_are_sent_again(redis_server: RedisS
 
 
 @pytest.mark.thorough
-def test_server_that_is_gone_or_hangs_is_told_in_time(redis_server: RedisServer) -> None:
+def test_front_that_is_gone_or_hangs_fails_sooner_than_a_claim_in_postgresql_would(
+    redis_server: RedisServer,
+) -> None:
     """Nobody waits for a front for longer than it takes to ask PostgreSQL."""
     begin(redis_server)
 
@@ -307,7 +309,7 @@ def test_cancelled_call_leaves_no_answer_for_the_next_one(redis_server: RedisSer
     linked(redis_server, scene)
 
 
-def test_password_is_used_and_told_to_nobody(start_redis: StartRedis) -> None:
+def test_password_is_used_and_appears_in_no_error(start_redis: StartRedis) -> None:
     """Errors name the server only; a wrong password is one of the front's troubles."""
     server = start_redis("--requirepass", "s3cret")
     server.url = f"unix://:s3cret@{server.socket}"

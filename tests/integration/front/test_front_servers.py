@@ -52,10 +52,10 @@ def campaign(queue: Client, postgres: Postgres) -> Iterator[Campaign]:
 
 async def claimed(pool: Pool, session: int) -> list[Task]:
     """Return what a claim for 7 tasks gets."""
-    told: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
-    if not pool.submit(session, str(session), 7, SERVING, told.set_result):
+    tasks: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
+    if not pool.submit(session, str(session), 7, SERVING, tasks.set_result):
         return []
-    return await told
+    return await tasks
 
 
 @asynccontextmanager
@@ -184,18 +184,18 @@ def test_link_that_was_closed_leaves_nothing_open(
     """At once, though TLS would have it wait until the other side has taken leave."""
     with (
         TlsRelay(redis_server.socket, certificates.server("127.0.0.1")) as relay,
-        warnings.catch_warnings(record=True) as told,
+        warnings.catch_warnings(record=True) as issued,
     ):
         warnings.simplefilter("always")
         for _ in range(5):  # who is the first to close is a matter of luck
             asyncio.run(
-                told_version(f"rediss://127.0.0.1:{relay.port}?ssl_ca_certs={certificates.ca}")
+                shown_version(f"rediss://127.0.0.1:{relay.port}?ssl_ca_certs={certificates.ca}")
             )
             gc.collect()
-    assert [str(one.message) for one in told] == []
+    assert [str(one.message) for one in issued] == []
 
 
-def test_server_whose_certificate_is_not_right_is_not_spoken_with(
+def test_front_with_an_invalid_certificate_is_not_used(
     redis_server: RedisServer, certificates: Certificates
 ) -> None:
     """Of an unknown authority, or of another name: the front counts as down."""
@@ -204,11 +204,11 @@ def test_server_whose_certificate_is_not_right_is_not_spoken_with(
         with TlsRelay(redis_server.socket, certificates.server(name)) as relay:
             url = f"rediss://127.0.0.1:{relay.port}{options}"
             with pytest.raises(FrontDown, match="certificate verify failed"):
-                asyncio.run(told_version(url))
+                asyncio.run(shown_version(url))
     assert not any(name.startswith("cmdstat_eval") for name in redis_server.admin.info("all"))
 
 
-async def told_version(url: str) -> str:
+async def shown_version(url: str) -> str:
     """Return the version that a server names."""
     link = RedisLink(FrontAddress.parsed(url))
     try:

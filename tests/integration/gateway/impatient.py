@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskq.gateway import connection, handshakes, server
+from taskq.gateway.http import connection, handshakes, server
 from taskq_cli.main import main
 
 ARRIVAL_S = 1.0

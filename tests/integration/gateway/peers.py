@@ -12,8 +12,9 @@ from typing import Any
 
 from typing_extensions import Self
 
-from taskq_agent.protocol import LeaseIds, dumps
+from taskq_agent.lease_ids import LeaseIds
 from taskq_agent.resources import PROTOCOL_TAG
+from taskq_agent.wire import dumps
 
 TIMEOUT_S = 60.0
 

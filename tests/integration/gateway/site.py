@@ -19,7 +19,7 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.worker_node import WorkerNode
 
 #: A shell script that notes a task in the diary and ends when there is a file: $1, $2, $3.
-NOTED_UNTIL_TOLD = 'echo "$1 $DIARY_AGENT" >> "$2"; until [ -e "$3" ]; do sleep 0.05; done'
+NOTED_UNTIL_RELEASED = 'echo "$1 $DIARY_AGENT" >> "$2"; until [ -e "$3" ]; do sleep 0.05; done'
 
 
 @contextmanager

@@ -11,12 +11,16 @@ import pytest
 from taskq import Client
 from taskq.db.connections import Database
 from taskq.dispatch.fair_share import Scope
-from taskq.gateway import messages, service
+from taskq.gateway import exchanges, messages
 from taskq.gateway.auth import AgentSession
-from taskq.gateway.errors import Busy, failure, retry_after_s
-from taskq.gateway.service import REPORT_AGAIN_S, Service
+from taskq.gateway.errors import failure
+from taskq.gateway.exchanges import REPORT_AGAIN_S
+from taskq.gateway.http.errors import Busy, retry_after_s
+from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
-from taskq_agent.protocol import Answer, LeaseIds, Orders
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import Answer, Orders, Report, Request
+from taskq_agent.wire import dumps
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.scripted_agent import ScriptedAgent
@@ -30,8 +34,8 @@ KILLED_S = 30
 def agents(queue: Client, hire: Hire, monkeypatch: pytest.MonkeyPatch) -> list[ScriptedAgent]:
     """Give agents at a campaign with tasks, where few of them are too many."""
     servable(queue, tasks=50)
-    monkeypatch.setattr(service, "MOST_CLAIMS", 3)
-    monkeypatch.setattr(service, "MOST_REPORTS", 6)
+    monkeypatch.setattr(exchanges, "MOST_CLAIMS", 3)
+    monkeypatch.setattr(exchanges, "MOST_REPORTS", 6)
     return [hire() for _ in range(10)]
 
 
@@ -49,12 +53,17 @@ def begun(
     served: Service, double: ScriptedAgent, message: messages.Exchange
 ) -> asyncio.Task[Answer]:
     """Begin an exchange, together with all that are begun before anybody waits."""
-    agent = AgentSession(double.session, Scope("/c"))
-    return asyncio.create_task(served.exchange(agent, message))
+    agent = AgentSession(double.session, Scope("/c"), 1)
+    return asyncio.create_task(served.exchanges.once(agent, message))
 
 
-def claim(*reports: messages.ReportMessage) -> messages.Exchange:
-    return messages.Exchange(reports=reports, want=1, lease=LEASES())
+def claim(*reports: Report) -> messages.Exchange:
+    return read(Request(0, reports, want=1, lease=LEASES()))
+
+
+def read(request: Request) -> messages.Exchange:
+    """Return an exchange as the gateway reads it."""
+    return messages.read_exchange(dumps(request).encode())
 
 
 async def test_claims_wait_outside_while_reports_come_in(
@@ -62,16 +71,16 @@ async def test_claims_wait_outside_while_reports_come_in(
 ) -> None:
     """Beyond the first limit a claim is refused, and that of who reports is put off."""
     (task,) = agents[9].claim()
-    report = messages.ReportMessage(task.campaign, task.task, task.lease, "done")
+    report = Report(task.campaign, task.task, task.lease, "done")
     async with serving(database) as served:
         taken = [begun(served, one, claim()) for one in agents[:3]]
         with pytest.raises(Busy) as refused:
             await begun(served, agents[3], claim())
-        told = failure(refused.value)
-        assert (told.status, told.code, told.retry) == (503, "busy", True)
+        refusal = failure(refused.value)
+        assert (refusal.status, refusal.code, refusal.retry) == (503, "busy", True)
         message = claim(report)
         taken += [begun(served, one, claim()) for one in agents[4:7]]
-        answer = served.with_orders(message, await begun(served, agents[9], message))
+        answer = served.exchanges.with_orders(message, await begun(served, agents[9], message))
         assert [ack.verdict for ack in answer.acks] == ["accepted"]
         assert answer.tasks == ()
         assert isinstance(answer.orders, Orders)
@@ -86,14 +95,14 @@ async def test_reports_have_a_limit_of_their_own(
 ) -> None:
     """Memory is finite: an agent keeps what it cannot hand in."""
     tasks = [one.claim()[0] for one in agents[:7]]
-    reports = [messages.ReportMessage(one.campaign, one.task, one.lease, "done") for one in tasks]
+    reports = [Report(one.campaign, one.task, one.lease, "done") for one in tasks]
     async with serving(database) as served:
         taken = [
-            begun(served, agent, messages.Exchange(reports=(report,)))
+            begun(served, agent, read(Request(0, (report,))))
             for agent, report in zip(agents[:6], reports, strict=False)
         ]
         with pytest.raises(Busy) as refused:
-            await begun(served, agents[6], messages.Exchange(reports=(reports[6],)))
+            await begun(served, agents[6], read(Request(0, (reports[6],))))
         assert refused.value.after_s
         assert refused.value.after_s <= REPORT_AGAIN_S < KILLED_S / 2
         verdicts = [(await one).acks[0].verdict for one in taken]
@@ -110,7 +119,7 @@ async def test_agents_leave_together_while_claims_and_reports_are_refused(
         await served.check_ready()
         served.identities.agent("any")  # which notes the server that answers
         for one in leaving:
-            agent = AgentSession(one.session, Scope("/c"))
+            agent = AgentSession(one.session, Scope("/c"), 1)
             served.identities.remember(f"{one.session}", agent)
         taken = [begun(served, one, claim()) for one in agents[:3]]
         left = [asyncio.create_task(served.close_session(f"{one.session}", b"")) for one in leaving]

@@ -18,7 +18,7 @@ from tests.helpers.paths import PAYLOADS
 from tests.helpers.pythons import pythons
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import AgentResult, WorkerNode
-from tests.integration.gateway.site import NOTED_UNTIL_TOLD, Site, upkeep
+from tests.integration.gateway.site import NOTED_UNTIL_RELEASED, Site, upkeep
 
 pytestmark = pytest.mark.thorough
 
@@ -30,7 +30,7 @@ OUTAGE_S = 2 * LEASE_S
 BEYOND = 6  # tasks that are begun without a queue, at least
 LATER_S = 60.0
 #: A task that is noted and ends when there is a file.
-ARGV = ("sh", "-c", NOTED_UNTIL_TOLD, "sh", "{n}", "{params.diary}", "{params.go}")
+ARGV = ("sh", "-c", NOTED_UNTIL_RELEASED, "sh", "{n}", "{params.diary}", "{params.go}")
 
 
 def all_busy(queue: Client) -> bool:

@@ -72,21 +72,21 @@ def test_no_good_task_is_lost_to_a_bad_host(realm: Realm) -> None:
     assert status.failures == attempts[0] + attempts[1] > 0
 
 
-def test_agent_is_told_that_its_host_is_suspicious(realm: Realm) -> None:
-    """With the answer to a beat; a tally that is none is refused."""
+def test_agent_learns_from_a_heartbeat_that_its_host_is_suspicious(realm: Realm) -> None:
+    """A malformed tally is refused."""
     bad, good = realm.agent(host="bad"), realm.agent(host="good")
     campaign = realm.campaign.campaign_id
 
-    def told(agent: Agent, done: int, failed: int) -> str:
+    def warning(agent: Agent, done: int, failed: int) -> str:
         tally = {"campaign": campaign, "done": done, "failed": failed}
         reply = agent.beat(tally=[tally])
         assert reply.status == 200
         return str(reply.json["suspect"])
 
-    assert told(good, 20, 0) == ""
-    wait_until(lambda: told(bad, 0, 9) != "", timeout_s=LATER_S)
-    assert told(bad, 0, 9) == "9 of 9 first attempts failed here, 0 of 20 on other hosts"
-    assert told(good, 20, 0) == ""
+    assert warning(good, 20, 0) == ""
+    wait_until(lambda: warning(bad, 0, 9) != "", timeout_s=LATER_S)
+    assert warning(bad, 0, 9) == "9 of 9 first attempts failed here, 0 of 20 on other hosts"
+    assert warning(good, 20, 0) == ""
     assert bad.beat(tally=[{"campaign": 1, "done": -1, "failed": 0}]).status == 400
 
 
@@ -100,17 +100,17 @@ def test_agents_of_another_token_slow_nobody(realm: Realm, dsn: str) -> None:
         peer = realm.gateway.peer()
         return Agent.enrolled(peer, token, {"campaign": campaign, "host": host})
 
-    def told(agent: Agent, campaign: int, done: int, failed: int) -> None:
+    def beat(agent: Agent, campaign: int, done: int, failed: int) -> None:
         tally = {"campaign": campaign, "done": done, "failed": failed}
         assert agent.beat(tally=[tally]).status == 200
 
     victims = [realm.agent(host="victim"), agent(fleet, "victim", "/")]
-    for one in (*victims, realm.agent(host="beside"), agent(fleet, "beside", "/")):
-        told(one, other.campaign_id, 22, 10)
+    for one in (*victims, realm.agent(host="neighbour"), agent(fleet, "neighbour", "/")):
+        beat(one, other.campaign_id, 22, 10)
     liars = [agent(liars_token, host, "/other") for host in ("victim", "liar")]
     for campaign in (other.campaign_id, realm.campaign.campaign_id):
-        told(liars[0], campaign, 0, 2**31 - 1)
-        told(liars[1], campaign, 2**31 - 1, 0)
+        beat(liars[0], campaign, 0, 2**31 - 1)
+        beat(liars[1], campaign, 2**31 - 1, 0)
         with psycopg.connect(dsn, autocommit=True) as postgres:
             wait_until(lambda: postgres.execute(MARKED).fetchall() == [(liars[0].session,)])
     assert [one.beat().json["suspect"] for one in victims] == ["", ""]

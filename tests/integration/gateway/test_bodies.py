@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from taskq.gateway.messages import MAX_BODY_BYTES, MAX_EXCHANGE_BYTES
+from taskq_agent import held_claims
 from taskq_agent.protocol import DONE, FAILED, MAX_CLAIM, MAX_RESULT_BYTES, MAX_TAIL_BYTES
 from tests.fixtures.gateways import Realm
 from tests.helpers.variants import rest_thorough
@@ -112,7 +113,7 @@ def both_ways(agent: Agent, body: object) -> Reply:
 
 
 @pytest.mark.parametrize("body", rest_thorough(NOT_JSON.values(), 6), ids=NOT_JSON.keys())
-def test_what_is_no_json_is_refused(agent: Agent, body: bytes) -> None:
+def test_malformed_json_is_refused(agent: Agent, body: bytes) -> None:
     """400 with a reason, on both ways."""
     reply = both_ways(agent, body)
     assert (reply.status, reply.code) == (400, "malformed")
@@ -183,10 +184,10 @@ def test_body_beyond_the_limit_is_refused_before_it_is_read(
 @pytest.mark.parametrize("path", ["/v1/exchange", "/v1/beat"])
 @pytest.mark.parametrize("size", [10 << 20, 20 << 20])
 @pytest.mark.parametrize("is_chunked", [False, True], ids=["whole", "chunked"])
-def test_client_that_sends_far_too_much_hears_so(
+def test_client_that_sends_far_too_much_gets_413(
     agent: Agent, path: str, size: int, is_chunked: bool
 ) -> None:
-    """413 and not a connection reset, after which it would try again for ever."""
+    """After a connection reset it would try again for ever."""
     headers = ("transfer-encoding: chunked",) if is_chunked else ()
     body = b"x" * size
     if is_chunked:
@@ -292,7 +293,7 @@ def test_wrong_hello_is_refused(realm: Realm, members: dict[str, Any]) -> None:
     ],
     ids=lambda members: repr(members)[:40],
 )
-def test_wrong_beat_is_refused(agent: Agent, members: dict[str, Any]) -> None:
+def test_wrong_heartbeat_is_refused(agent: Agent, members: dict[str, Any]) -> None:
     """It would give up leases that the agent has."""
     body = {"drawn": LEASE, **members}
     reply = agent.peer.ask("POST", "/v1/beat", token=agent.token, body=body)
@@ -300,7 +301,7 @@ def test_wrong_beat_is_refused(agent: Agent, members: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("members", [{}, {"drawn": ""}, {"held": []}])
-def test_beat_of_an_agent_that_has_claimed_nothing_is_answered(
+def test_heartbeat_of_an_agent_that_has_claimed_nothing_is_answered(
     agent: Agent, members: dict[str, Any]
 ) -> None:
     """It has nothing to name, and no lease id yet."""
@@ -384,3 +385,15 @@ def test_fence_that_is_none_is_refused(realm: Realm, agent: Agent, text: str) ->
         assert (reply.status, reply.code) == (400, "malformed")
     assert agent.exchange(want=1, lease=text).status == 400
     assert agent.report(task) == ["accepted"]
+
+
+def test_heartbeat_may_name_as_many_claims_as_an_agent_holds(agent: Agent) -> None:
+    """With the longest ids: batches of programs that take thousands of ligands at one start."""
+    most = 2**63 - 1
+    begun = [most - n for n in range(held_claims.MAX_BEGUN)]
+    leases = [f"{LEASE[:-4]}{n:04x}" for n in range(held_claims.MAX_HELD_CLAIMS)]
+    claims = [{"campaign": most, "lease": lease, "tasks": 1_000} for lease in leases]
+    reply = agent.beat(claims=[claims[0] | {"begun": begun}, *claims[1:]])
+    assert reply.status == 200, reply
+    left = {one["lease"]: one.get("tasks", []) for one in reply.json["left"]}
+    assert left == {lease: [] for lease in leases}  # it holds none of their tasks

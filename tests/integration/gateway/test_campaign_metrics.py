@@ -9,19 +9,20 @@ from typing import Any
 import pytest
 import yaml
 
-from taskq.gateway import metrics
+from taskq.gateway import stored_metrics
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.paths import ROOT
+from tests.integration.gateway.site import Site
 
 DASHBOARD = ROOT / "deploy/grafana/taskq.json"
 ALERTS = ROOT / "deploy/prometheus/alerts.yml"
 SAMPLE = re.compile(r'^(taskq_\w+)\{campaign="([^"]*)"(?:,status="(\w+)")?\} (\S+)$', re.MULTILINE)
 
 
-def scrape(gateway: GatewayProcess, token: str) -> str:
+def scrape(gateway: GatewayProcess, token: str, **connection: Any) -> str:
     """Return what Prometheus gets."""
-    reply = gateway.ask("GET", "/metrics", token=token)
+    reply = gateway.peer(**connection).ask("GET", "/metrics", token=token)
     assert reply.status == 200
     return reply.body.decode()
 
@@ -56,7 +57,7 @@ def test_campaigns_have_metrics_of_their_own(realm: Realm) -> None:
     assert "\ntaskq_campaigns 2.0\n" in text
 
 
-def test_metrics_tell_of_the_tokens_campaigns_only(realm: Realm) -> None:
+def test_metrics_cover_the_campaigns_of_the_token_only(realm: Realm) -> None:
     """As all that a manager may look at; one whose campaign is gone has none."""
     other = realm.queue.create_campaign(f"{realm.path}-other")
     other.seed([{"n": 1}])
@@ -77,19 +78,19 @@ def test_number_of_series_is_bounded(realm: Realm) -> None:
     for n in range(5):
         realm.queue.create_campaign(f"{realm.path}/{n}").seed({"n": m} for m in range(n + 1))
     rows = realm.queue.database.rows("campaign_metrics", paths=[realm.path], limit=3)
-    text = "".join(str(one) for one in metrics.of_campaigns(rows, {}))
+    text = "".join(str(one) for one in stored_metrics.of_campaigns(rows, {}))
     assert [row["path"] for row in rows] == [f"{realm.path}/{n}" for n in (4, 3, 2)]
     assert "value=5" in text
 
 
 @pytest.fixture
-def exposed(start_gateway: StartGateway, redis_server: RedisServer, dsn: str) -> str:
-    """Give all that a gateway with a front tells, of a queue with a campaign."""
-    gateway = start_gateway("--redis", redis_server.url)
+def exposed(start_gateway: StartGateway, redis_server: RedisServer, dsn: str, site: Site) -> str:
+    """Give all that a gateway with TLS and a front tells, of a queue with a campaign."""
+    gateway = start_gateway("--redis", redis_server.url, *site.certificate)
     with opened(dsn) as queue:
         realm = Realm(queue, gateway)
         realm.seed()
-        return scrape(gateway, realm.manager)
+        return scrape(gateway, realm.manager, tls=site.trust)
 
 
 def expressions(dashboard: Any) -> list[str]:
@@ -117,8 +118,8 @@ def test_dashboard_shows_metrics_that_there_are(exposed: str) -> None:
         assert selected <= {"campaign", "status"}
         assert not selected or "taskq_campaign_" in query
         statuses = re.findall(r'status=~?"([^"]*)"', query)
-        told = set(re.findall(r'status="(\w+)"', exposed))
-        assert {status for one in statuses for status in one.split("|")} <= told
+        exposed_statuses = set(re.findall(r'status="(\w+)"', exposed))
+        assert {status for one in statuses for status in one.split("|")} <= exposed_statuses
         counters = re.findall(r"\brate\((taskq_\w+)", query)
         assert all(name.endswith(("_total", "_bucket")) for name in counters)
 

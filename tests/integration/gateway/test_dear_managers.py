@@ -12,22 +12,21 @@ import time
 from typing import Any
 
 import pytest
-from starlette.requests import Request
-from starlette.types import Message
 
 from taskq import Seed
 from taskq.campaign.filter_compiler import compiled
 from taskq.db.gateway_queries import GatewayQueries
 from taskq.gateway import auth, manager_queries
 from taskq.gateway.auth import AgentSession, Manager
-from taskq.gateway.errors import Busy
-from taskq.gateway.manager_queries import MAX_KEPT_BYTES, ManagerQueries
+from taskq.gateway.http.errors import Busy
+from taskq.gateway.manager_bodies import MAX_KEPT_BYTES
 from taskq.gateway.manager_turns import MOST_AT_ONCE, MOST_KEPT_BYTES, MOST_OF_TOKEN
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
-from taskq.model.errors import Unauthorized, UsageError
+from taskq.model.errors import Unauthorized
 from tests.fixtures.gateways import Realm
 from tests.helpers.waiting import wait_until
+from tests.integration.gateway.in_process import endpoints, posted
 from tests.integration.gateway.peers import Peer, Reply, request_bytes
 
 #: What answers that are not taken may add to a gateway, with those that are just made, and with
@@ -51,7 +50,8 @@ def counts(realm: Realm, token: str) -> Reply:
 
 def find(realm: Realm, token: str, terms: str, limit: int = 1_000) -> Peer:
     """Ask for the tasks that match a filter."""
-    values = {"filter": terms, "states": ["waiting"], "parts": ["payload"], "payloads": False}
+    values = {"filter": terms, "states": ["waiting"], "parts": ["payload"]}
+    values |= {"payloads": False, "tasks": None}
     campaign = realm.campaign.campaign_id
     return post(realm, "find_tasks", token, campaign=campaign, after=0, limit=limit, **values)
 
@@ -128,33 +128,21 @@ async def test_refused_large_statement_keeps_its_turn_for_a_rest(
     """Nobody rests after a small one that is refused, or a large one that is not."""
     monkeypatch.setattr(manager_queries, "REFUSED_REST_FACTOR", 1e12)
     head = json.dumps({"path": realm.path, "on_conflict": "skip"}).encode()
-    queries = ManagerQueries(realm.queue.database)
 
-    async def submit(payload: str, count: int) -> None:
+    async def submit(payload: str, count: int) -> int:
         tasks = ", ".join(f'{{"key": "{n}", "payload": {payload}}}' for n in range(count))
         body = head + f"\n[{tasks}]".encode()
-        await queries.answer(realm.manager, "submit", request(body, b"rest=tasks"))
+        return await posted(port, "/v1/manage/submit?rest=tasks", realm.manager, body)
 
-    monkeypatch.setattr(manager_queries, "REFUSED_REST_S", 1e9)
-    with pytest.raises(UsageError):
-        await submit('{"n": 1e5000}', 1)
-    await submit('{"n": 1}', 9_000)
-    monkeypatch.setattr(manager_queries, "REFUSED_REST_S", 0.2)
-    for payload, count in ((f'{{"n": "{"x" * 70_000}"}}', 1), ('{"n": 1e5000}', 9_000)):
-        began = time.monotonic()
-        with pytest.raises(UsageError):
-            await submit(payload, count)
-        assert time.monotonic() - began > 0.2
-
-
-def request(body: bytes, query: bytes = b"") -> Request:
-    """Return a request with a body."""
-    scope = {"type": "http", "method": "POST", "headers": [], "query_string": query}
-
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body}
-
-    return Request(scope, receive)
+    async with endpoints(realm.queue.database) as port:
+        monkeypatch.setattr(manager_queries, "REFUSED_REST_S", 1e9)
+        assert await submit('{"n": 1e5000}', 1) == 422
+        assert await submit('{"n": 1}', 9_000) == 200
+        monkeypatch.setattr(manager_queries, "REFUSED_REST_S", 0.2)
+        for payload, count in ((f'{{"n": "{"x" * 70_000}"}}', 1), ('{"n": 1e5000}', 9_000)):
+            began = time.monotonic()
+            assert await submit(payload, count) == 422
+            assert time.monotonic() - began > 0.2
 
 
 @pytest.fixture

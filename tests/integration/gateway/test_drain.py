@@ -117,10 +117,10 @@ def test_second_signal_ends_at_once(
 
 
 @pytest.mark.thorough
-def test_gateway_can_be_told_to_end_as_soon_as_it_has_told_its_address(
+def test_gateway_that_gets_sigterm_right_after_its_start_exits_with_0(
     start_gateway: StartGateway,
 ) -> None:
-    """A supervisor that changes its mind gets exit code 0, not a death by the signal."""
+    """It does not die of the signal while it starts."""
     gateway = start_gateway("--drain", 60)
     gateway.process.send_signal(signal.SIGTERM)
     gateway.ended()
@@ -144,8 +144,8 @@ def test_peer_that_hangs_does_not_keep_it_from_ending(
 
 
 @pytest.mark.thorough
-def test_agents_of_a_banned_host_are_told_why(realm: Realm) -> None:
-    """With the answer to a heartbeat, in the same statement as others that are not meant."""
+def test_agents_of_a_banned_host_get_the_reason_with_a_heartbeat(realm: Realm) -> None:
+    """Agents of other hosts in the same statement do not."""
     host = f"n{uuid.uuid4().hex}"
     bad, good = realm.agent(host=host), realm.agent(host="n1")
     realm.seed(2)
@@ -165,8 +165,8 @@ def test_agents_of_a_banned_host_are_told_why(realm: Realm) -> None:
 
 
 @pytest.mark.thorough
-def test_agent_that_waits_for_a_task_is_told_too(realm: Realm) -> None:
-    """Its claim ends, as the heartbeat that it stands for finds out; the next brings the order."""
+def test_agent_that_waits_for_a_task_learns_of_a_ban(realm: Realm) -> None:
+    """The heartbeat that its claim stands for finds the ban; the next claim brings the order."""
     host = f"n{uuid.uuid4().hex}"
     agent = realm.agent(host=host)
     realm.queue.fleet.ban("host", host, why="x")

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.routing import Route
 
 from taskq import Client
 from taskq.db.gateway_queries import GatewayQueries
@@ -45,10 +44,10 @@ def test_head_is_answered_like_get_without_the_body(
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
-def test_other_methods_are_told_which_there_are(
+def test_wrong_method_gets_405_with_the_allowed_ones(
     shared_gateway: GatewayProcess, method: str
 ) -> None:
-    """405, with Allow, as RFC 9110 wants it."""
+    """In Allow, as RFC 9110 requires."""
     reply = shared_gateway.ask(method, "/v1/exchange")
     assert (reply.status, reply.headers["allow"]) == (405, "POST")
 
@@ -78,17 +77,13 @@ def test_document_names_every_path_and_method(
     blobs = DatabaseBlobs(shared_queue.database)
     service = Service(shared_queue.database, Settings(), lambda: 0)
     queries = ManagerQueries(shared_queue.database)
-    served = {
-        (route.path, method)
-        for route in App(service, shared_queue.database, blobs, queries).asgi.routes
-        if isinstance(route, Route)
-        for method in route.methods or ()
-        if method != "HEAD"  # comes with each GET
+    served = App(service, shared_queue.database, blobs, queries).routes.declared
+    assert {(method, path) for path, method in described} | {("GET", "/v1/openapi.json")} == {
+        *served
     }
-    assert described | {("/v1/openapi.json", "GET")} == served
 
 
-def test_who_makes_a_token_gets_the_checksum_of_the_agent_file(
+def test_creating_a_token_prints_the_checksum_of_the_agent_file(
     shared_gateway: GatewayProcess, dsn: str, tmp_path: Path
 ) -> None:
     """As sha256sum takes it, of bytes that another process has built."""
@@ -98,9 +93,9 @@ def test_who_makes_a_token_gets_the_checksum_of_the_agent_file(
     line = CommandLine(dsn)
     line("campaign", "create", "/c")
     words = ("token", "create", "t", "--campaign", "/c", "--to", tmp_path / "token")
-    told = re.search(r"echo '(.*)' \| sha256sum --check", line(*words, "--kind", "site").stderr)
-    assert told
-    assert told[1] == served.strip()
+    printed = re.search(r"echo '(.*)' \| sha256sum --check", line(*words, "--kind", "site").stderr)
+    assert printed
+    assert printed[1] == served.strip()
 
     def check() -> int:
         words = ["sha256sum", "--check", "--status"]
@@ -117,7 +112,6 @@ def test_agent_file_runs(shared_gateway: GatewayProcess, tmp_path: Path) -> None
     """A node fetches the agent from where it will work for."""
     reply = shared_gateway.ask("GET", "/taskq-agent.pyz")
     assert reply.headers["content-type"] == "application/zip"
-    assert len(reply.body) < 200_000
     file = tmp_path / "taskq-agent.pyz"
     file.write_bytes(reply.body)
     empty = {"PATH": os.environ["PATH"]}
@@ -142,7 +136,7 @@ def test_metrics_count(realm: Realm, agent: Agent) -> None:
     assert tasks() == before + 3
 
 
-def test_metrics_tell_of_troubles_in_the_queue(realm: Realm) -> None:
+def test_metrics_show_troubles_of_the_queue(realm: Realm) -> None:
     """Agents whose tasks are held, and campaigns that paused themselves."""
 
     def troubles() -> dict[str, float]:
@@ -174,7 +168,7 @@ def test_trouble_of_agents_is_kept_and_counted(realm: Realm, agent: Agent) -> No
     assert beat(trouble={**trouble, "of a later release": 1}) == 200
     assert [one.trouble for one in realm.queue.agents(realm.path)] == [trouble]
     assert slowed() == 1
-    for bad in (7, {}, {"failures": -1}, {"failures": 8, "try_in_s": -1}):
+    for bad in (7, {"failures": "8"}, {"failures": -1}, {"failures": 8, "try_in_s": -1}):
         assert beat(trouble=bad) == 400
     assert slowed() == 1
     assert beat() == 200
@@ -224,8 +218,8 @@ class TestBlobs:
         assert agent.peer.ask("PUT", path, token=agent.token, body=b"that").status == 422
 
     @pytest.mark.parametrize("digest", ["x", "..", "%2e%2e%2fetc", "A" * 64, "0" * 65, "%00" * 64])
-    def test_what_is_no_digest_is_refused(self, realm: Realm, digest: str) -> None:
-        """None of it ever becomes a name in a folder."""
+    def test_malformed_digest_is_refused(self, realm: Realm, digest: str) -> None:
+        """It would become the name of a file."""
         path = f"/v1/blobs/{digest}"
         for method, body in (("PUT", b"x"), ("GET", None)):
             reply = realm.gateway.ask(method, path, token=realm.manager, body=body)

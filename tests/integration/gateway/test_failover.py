@@ -17,7 +17,8 @@ from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.dispatch.direct import DirectTransport
 from taskq.model.errors import Unavailable
 from taskq_agent.errors import SessionLost, TransportFailed
-from taskq_agent.protocol import Heartbeat, Hello, Request, new_lease
+from taskq_agent.lease_ids import new_lease
+from taskq_agent.protocol import Heartbeat, Hello, Request
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
 from tests.helpers.command_line import CommandLine
@@ -26,7 +27,7 @@ from tests.helpers.paths import PAYLOADS
 from tests.helpers.postgres import assert_counts_are_true
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import AgentResult
-from tests.integration.gateway.site import NOTED_UNTIL_TOLD, Site, upkeep
+from tests.integration.gateway.site import NOTED_UNTIL_RELEASED, Site, upkeep
 
 pytestmark = pytest.mark.thorough
 
@@ -36,15 +37,15 @@ SAID = ["database", "trying again", "works"]
 TASKS = 160
 TAKES_S = 0.125
 #: A task that is noted and ends when there is the file that its payload names.
-ARGV = ("sh", "-c", NOTED_UNTIL_TOLD, "sh", "{n}", "{params.diary}", "{go}")
+ARGV = ("sh", "-c", NOTED_UNTIL_RELEASED, "sh", "{n}", "{params.diary}", "{go}")
 
 
 @contextmanager
-def beside(dsn: str, path: str, slots: int) -> Iterator[subprocess.Popen[str]]:
+def direct_agent(dsn: str, path: str, slots: int) -> Iterator[subprocess.Popen[str]]:
     """Start an agent next to the database."""
     words = ["agent", "run", "--campaign", path, "--slots", slots, "--ahead", 0, "--until-empty"]
     words += ["--lease", LEASE_S, "--path", PAYLOADS, "--output", "json"]
-    with CommandLine(dsn).process(*words, environment={"DIARY_AGENT": "beside"}) as agent:
+    with CommandLine(dsn).process(*words, environment={"DIARY_AGENT": "direct"}) as agent:
         yield agent
 
 
@@ -87,7 +88,7 @@ def test_nothing_is_lost_or_done_twice_with_a_synchronous_standby(
         node = site.node(place.site)
         agents = [
             stack.enter_context(node.at_work(gateway.url, spool="spool", **options)),
-            stack.enter_context(beside(pair.dsn, place.path, 1)),
+            stack.enter_context(direct_agent(pair.dsn, place.path, 1)),
         ]
         with submitting(campaign) as submitted:
             wait_until(lambda: site.executions().total() > TASKS / 8, timeout_s=LATER_S)
@@ -124,7 +125,7 @@ def test_agents_go_on_when_the_primary_is_frozen(
         node = site.node(place.site)
         agents = [
             stack.enter_context(node.at_work(gateway.url, spool="spool", **options)),
-            stack.enter_context(beside(pair.primary_first_dsn, place.path, 1)),
+            stack.enter_context(direct_agent(pair.primary_first_dsn, place.path, 1)),
         ]
         wait_until(lambda: site.executions().total() > TASKS / 8, timeout_s=LATER_S)
         with pair.primary_frozen():
@@ -161,7 +162,7 @@ def test_reports_that_an_asynchronous_standby_has_not_received_are_sent_again(
             options = {"ca": site.ca, "until_empty": True, "slots": slots, "ahead": 0}
             return [
                 stack.enter_context(node.at_work(gateway.url, **options)),
-                stack.enter_context(beside(pair.dsn, place.path, slots)),
+                stack.enter_context(direct_agent(pair.dsn, place.path, slots)),
             ]
 
         agents = hire(slots=2)

@@ -14,8 +14,8 @@ import pytest
 
 from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
-from taskq.front.blocking import refilling
 from taskq.front.entries import Keys
+from taskq.front.refiller import refilling
 from tests.fixtures.databases import fresh_database
 from tests.fixtures.gateways import GatewayProcess, Realm, opened
 from tests.fixtures.redis_servers import PROGRAMS, RedisServer
@@ -167,7 +167,7 @@ def test_paused_campaign_hands_nothing_out_after_a_second(place: Realm) -> None:
     )
 
 
-def test_what_the_front_does_is_counted(place: Realm, fronted: Fronted) -> None:
+def test_gateway_counts_what_its_front_does(place: Realm, fronted: Fronted) -> None:
     """Anyone who runs it sees whether it is of use."""
     hits, popped = (fronted.metric(f"{name}_total", place.manager) for name in ("hits", "popped"))
     agent = place.agent()
@@ -181,10 +181,10 @@ def test_what_the_front_does_is_counted(place: Realm, fronted: Fronted) -> None:
     agent.report(*tasks)
 
 
-def test_agents_beat_often_enough_to_name_what_is_leased_ahead(
+def test_agents_send_heartbeats_often_enough_to_name_tasks_leased_ahead(
     place: Realm, fronted: Fronted
 ) -> None:
-    """An entry may be handed out in the first half of its time; there are beats in the other."""
+    """An entry may be handed out in the first half of its time; the other half has heartbeats."""
     hello = {**place.agent().hello, "key": "9e5b2e6c-5e0a-4d57-9a58-0a4ad3c4c1c5"}
     welcome = fronted.gateway.ask("POST", "/v1/sessions", token=place.site, body=hello).json
     assert 0 < welcome["heartbeat_s"] <= POOL_S / 4

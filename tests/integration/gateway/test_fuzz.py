@@ -20,9 +20,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from taskq.gateway.app import document
-from taskq.gateway.messages import LONGEST_WAIT_S
 from taskq_agent.archive import OUTPUT, heading
-from taskq_agent.protocol import new_lease
+from taskq_agent.lease_ids import new_lease
+from taskq_agent.protocol import LONGEST_WAIT_S
 from tests.fixtures.gateways import Realm
 from tests.integration.gateway.peers import fence, hello, report_of
 

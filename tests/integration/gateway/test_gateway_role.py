@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import requests
 
+import taskq
 from taskq import CampaignSpec, Client, Handler
 from taskq.db.gateway_queries import GatewayQueries
-from taskq.model.errors import Forbidden
+from taskq.model.errors import Forbidden, LoginForbidden
 from tests.fixtures.gateways import GatewayProcess, Realm
 from tests.fixtures.logins import Staff
 from tests.fixtures.redis_servers import RedisServer
@@ -64,6 +65,36 @@ def test_gateways_login_needs_the_role_manager(staff: Staff, tmp_path: Path) -> 
                 campaign = queue.create_campaign(f"{realm.path}/x")
                 assert campaign.seed([{"n": 1}]).added == 1
                 assert (campaign.cancel(), campaign.resume(), campaign.remove()) == (1, True, 1)
+        finally:
+            gateway.kill()
+
+
+def test_missing_right_to_send_functions_is_reported(staff: Staff, tmp_path: Path) -> None:
+    """A pickler's token does not help where the gateway's login lacks the role, nor its advice."""
+    for roles, fine in ((("gateway", "manager"), False), (("gateway", "manager", "pickler"), True)):
+        login = staff.login(*roles)
+        gateway = GatewayProcess(login.dsn, tmp_path)
+        try:
+            realm = Realm(staff.owner, gateway)
+            with Client(GatewayQueries(gateway.url, realm.token("pickler"))) as queue:
+                if fine:
+                    run = queue.map(lambda n: n, [1], name=f"{realm.path}/x")
+                    assert run.status().waiting == 1
+                    continue
+                begin = (
+                    lambda q=queue, r=realm: q.map(lambda n: n, [1], name=f"{r.path}/x"),
+                    lambda q=queue, r=realm: taskq.Executor(q, path=f"{r.path}/y"),
+                )
+                for one in begin:
+                    with pytest.raises(LoginForbidden, match="taskq db grant pickler") as refused:
+                        one()
+                    assert "token" not in str(refused.value)
+            with (
+                Client(GatewayQueries(gateway.url, realm.token("submitter"))) as lesser,
+                pytest.raises(Forbidden, match="token create NAME --kind pickler") as refused,
+            ):
+                lesser.map(lambda n: n, [1], name=f"{realm.path}/z")
+            assert not isinstance(refused.value, LoginForbidden)
         finally:
             gateway.kill()
 

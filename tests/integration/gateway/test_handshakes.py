@@ -80,8 +80,8 @@ def test_one_address_displaces_its_own_half_made_handshakes(place: Realm, site: 
         del others
 
 
-def test_clients_are_served_beside_many_half_made_handshakes(place: Realm, site: Site) -> None:
-    """Anyone who opens them, and however many: agents come in, and those who are in are served."""
+def test_clients_are_served_during_many_unfinished_handshakes(place: Realm, site: Site) -> None:
+    """However many there are: new agents come in, and connected ones are served."""
 
     def agent() -> Agent:
         peer = Peer(place.gateway.port, tls=site.trust)

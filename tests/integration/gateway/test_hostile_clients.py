@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +10,9 @@ from contextlib import suppress
 
 import pytest
 
-from taskq.gateway.connection import MAX_HEAD_BYTES, MOST_AHEAD
-from taskq.gateway.handshakes import LINGER_BYTES
-from taskq.gateway.service import MOST_UPLOADS
+from taskq.gateway.http.connection import MOST_AHEAD
+from taskq.gateway.http.framing import MAX_HEAD_BYTES
+from taskq.gateway.http.lingering import LINGER_BYTES
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.helpers.waiting import wait_until
 from tests.integration.gateway.peers import Agent, Peer, Reply, request_bytes
@@ -121,8 +119,8 @@ def test_refused_body_is_not_read_to_its_end_over_tls(
     assert encrypted.gateway.errors() == ""
 
 
-def test_client_that_reads_before_it_goes_on_sending_hears_the_refusal(agent: Agent) -> None:
-    """And the end of the connection, with which nothing is lost; nobody waits for the body."""
+def test_client_that_reads_before_it_sends_on_gets_the_refusal(agent: Agent) -> None:
+    """And then the end of the connection; nothing is lost, and nobody waits for the body."""
     began = time.monotonic()
     agent.peer.send(head_of(BEAT, ""))
     assert_refused(agent.peer, 401)
@@ -223,7 +221,9 @@ def test_head_within_the_limit_is_taken_in(agent: Agent, path: str) -> None:
 @pytest.mark.parametrize(
     "what", [b"0\r\nx: ", b"1;", b"0\r\nx: 1\r\n"], ids=["line", "ext", "lines"]
 )
-def test_what_stands_around_chunks_is_bounded(agent: Agent, path: str, what: bytes) -> None:
+def test_lines_around_the_chunks_of_a_body_are_bounded(
+    agent: Agent, path: str, what: bytes
+) -> None:
     """A line behind the body, or next to a chunk, that never ends is not kept in memory."""
     agent.exchange()
     head = ("transfer-encoding: chunked",)
@@ -250,8 +250,10 @@ def test_line_behind_the_body_gives_no_right(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("request_", [HEALTH, b""], ids=["health", "exchange"])
-def test_requests_too_far_ahead_are_told_so(agent: Agent, request_: bytes) -> None:
-    """All that are taken in are answered; then one answer says that no more are."""
+def test_pipelined_requests_beyond_the_limit_are_refused_after_the_others(
+    agent: Agent, request_: bytes
+) -> None:
+    """All that were taken in are answered; one answer then refuses the rest."""
     request = request_ or agent.request()
     agent.exchange()
     agent.peer.send(request * (MOST_AHEAD + 100))
@@ -266,7 +268,41 @@ def test_requests_too_far_ahead_are_told_so(agent: Agent, request_: bytes) -> No
         assert agent.peer.is_closed()
 
 
-def test_nonsense_behind_a_request_is_told_after_its_answer(realm: Realm, agent: Agent) -> None:
+def test_requests_that_arrive_together_are_bounded_however_soon_they_are_answered(
+    realm: Realm,
+) -> None:
+    """What one look at a connection costs all others is bounded."""
+    with realm.gateway.peer() as peer:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            peer.send(request_bytes("GET", "/nothing") * 9_000)
+        replies = [peer.reply()]
+        while replies[-1].status == 404:
+            replies.append(peer.reply())
+        assert replies[-1].status == 429
+        assert len(replies) == MOST_AHEAD + 2
+        assert peer.is_closed()
+
+
+@pytest.mark.parametrize("path", [EXCHANGE, BEAT, BLOB])
+@pytest.mark.parametrize("size", [1, 2])
+def test_body_in_tiny_chunks_costs_time_in_proportion(
+    realm: Realm, agent: Agent, path: str, size: int
+) -> None:
+    """Also of a stranger, who is asked for the token later than the chunks arrive."""
+    chunk = b"%x\r\n%s\r\n" % (size, b"a" * size)
+    chunks = chunk * (250_000 // len(chunk)) + b"0\r\n\r\n"
+    head = ("transfer-encoding: chunked",)
+    method = "PUT" if path == BLOB else "POST"
+    for token in ("tqs_none", agent.token):
+        before = realm.gateway.cpu_s()
+        reply = realm.gateway.ask(method, path, token=token, body=chunks, headers=head)
+        assert reply.status in {400, 401, 422}
+        assert realm.gateway.cpu_s() - before < 4.0
+
+
+def test_nonsense_behind_a_request_is_refused_after_the_requests_answer(
+    realm: Realm, agent: Agent
+) -> None:
     """Neither takes the place of the other."""
     realm.seed()
     agent.peer.send(agent.wanting(lease=agent.lease()) + HEALTH + b"\x00 nonsense\r\n\r\n")
@@ -276,7 +312,9 @@ def test_nonsense_behind_a_request_is_told_after_its_answer(realm: Realm, agent:
 
 
 @pytest.mark.parametrize("path", [EXCHANGE, BEAT])
-def test_broken_body_behind_a_request_is_told_after_its_answer(agent: Agent, path: str) -> None:
+def test_broken_body_behind_a_request_is_refused_after_the_first_answer(
+    agent: Agent, path: str
+) -> None:
     """Its own request is refused, the one before it is not."""
     head = ("transfer-encoding: chunked",)
     broken = request_bytes("POST", path, token=agent.token, body=b"2\r\n{}\r\n-1\r\n", headers=head)
@@ -340,27 +378,3 @@ def test_digest_that_is_none_is_refused_before_anything_is_read(agent: Agent) ->
             path = f"/v1/blobs/{digest}"
             peer.send(request_bytes("PUT", path, token=agent.token, body=b"", headers=headers))
             assert_refused(peer, 422)
-
-
-def test_uploads_beyond_the_limit_are_turned_away_unread(
-    realm: Realm, silent: GatewayProcess
-) -> None:
-    """503 with Retry-After at once, and not after 64 MiB; those under way are not disturbed."""
-    agent, data = realm.agent(), os.urandom(1_000)
-    path = f"/v1/blobs/{hashlib.sha256(data).hexdigest()}"
-    headers = ("expect: 100-continue",)
-    request = request_bytes("PUT", path, token=agent.token, body=data, headers=headers)
-    head = request[: -len(data)]
-    begun = [silent.peer() for _ in range(MOST_UPLOADS)]
-    for peer in begun:
-        peer.send(head)
-        assert peer.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
-    with silent.peer() as peer:
-        peer.send(head)
-        reply = peer.reply()
-        assert (reply.status, reply.code) == (503, "busy")
-        assert float(reply.headers["retry-after"]) > 0
-        assert peer.is_closed()
-    for peer in begun:
-        peer.send(data)
-        assert peer.reply().status == 204

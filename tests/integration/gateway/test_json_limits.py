@@ -205,10 +205,8 @@ def remote(realm: Realm, folder: Path) -> CommandLine:
 
 
 @pytest.mark.thorough
-def test_what_is_stored_already_costs_itself_alone(
-    realm: Realm, agent: Agent, tmp_path: Path
-) -> None:
-    """Forty payloads that nobody reads fail for good, one result does not hide the others."""
+def test_unreadable_stored_payload_fails_alone(realm: Realm, agent: Agent, tmp_path: Path) -> None:
+    """Forty such payloads fail for good; one such result does not hide the others."""
     with bounded(realm):
         plant(realm, 40)
         realm.gateway.expected.append("fails for good, since its payload cannot be read")

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import cast
 
 import pytest
-from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message
 
-from taskq.files.blob_store import BlobStore
-from taskq.gateway import requests as bodies
-from taskq.gateway.app import App
-from taskq.gateway.errors import Busy, failure
-from taskq.gateway.manager_queries import ManagerQueries
-from taskq.gateway.messages import BadRequest, HeartbeatMessage, heartbeat_arguments, read_heartbeat
-from taskq.gateway.requests import LARGE_BYTES, LargeBodies
-from taskq.gateway.service import Service
-from taskq.gateway.settings import Settings
-from taskq_agent.protocol import MAX_CLAIM, LeaseIds
+from taskq.gateway import large_bodies as bodies
+from taskq.gateway.errors import failure
+from taskq.gateway.http.errors import Busy, ClientLeft
+from taskq.gateway.http.request import LARGE_BYTES
+from taskq.gateway.large_bodies import LargeBodies
+from taskq.gateway.messages import BadRequest, heartbeat_arguments, read_heartbeat
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import MAX_CLAIM
 from tests.fixtures.gateways import Realm
+from tests.integration.gateway.in_process import endpoints, posted
 from tests.integration.gateway.peers import report_of
 
 LARGE = bytes(LARGE_BYTES + 1)
@@ -45,10 +41,9 @@ class Desk:
                 raise BadRequest("spoilt")
             return len(body)
 
-        async def is_gone() -> bool:
-            return token in self.gone
-
-        return asyncio.create_task(self.bodies.decoded(body, read, token=token, is_gone=is_gone))
+        return asyncio.create_task(
+            self.bodies.decoded(body, read, token=token, is_gone=lambda: token in self.gone)
+        )
 
 
 @pytest.fixture
@@ -93,8 +88,8 @@ async def test_bodies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     for token, size in (("b", 1), ("c", 2)):
         with pytest.raises(Busy) as refused:
             await desk.bring(token, LARGE * size)
-        told = failure(refused.value)
-        assert (told.status, told.retry) == (503, True)
+        refusal = failure(refused.value)
+        assert (refusal.status, refusal.retry) == (503, True)
     waiting.append(desk.bring("c"))
     await asyncio.sleep(0)
     assert not waiting[-1].done()
@@ -114,7 +109,7 @@ async def test_body_of_a_client_that_has_left_is_not_decoded() -> None:
     left = [desk.bring(token) for token in "ab"]
     assert await desk.bring("c") == len(LARGE)
     outcomes = await asyncio.gather(*left, return_exceptions=True)
-    assert [type(one) for one in outcomes] == [ClientDisconnect] * 2
+    assert [type(one) for one in outcomes] == [ClientLeft] * 2
     assert desk.decoded == ["c"]
 
 
@@ -138,65 +133,28 @@ def test_large_exchanges_that_come_together_are_all_answered(realm: Realm) -> No
 async def test_application_decodes_large_requests_in_turns(realm: Realm, path: str) -> None:
     """And goes on with small ones."""
     tokens = [realm.agent().token for _ in range(3)]
-    service = Service(realm.queue.database, Settings(), lambda: 3)
-    blobs, queries = cast("BlobStore", None), cast("ManagerQueries", None)
-    app = App(service, realm.queue.database, blobs, queries).asgi
-    try:
+    async with endpoints(realm.queue.database) as port:
         large, waiting = (
-            asyncio.create_task(posted(app, path, token, b"{}" + b" " * LARGE_BYTES))
+            asyncio.create_task(posted(port, path, token, b"{}" + b" " * LARGE_BYTES))
             for token in tokens[:2]
         )
         assert await large == 200
-        assert await posted(app, path, tokens[2], b"{}") == 200
+        assert await posted(port, path, tokens[2], b"{}") == 200
         assert not waiting.done()
         # Refused unread: the length is all that comes of it.
-        assert await posted(app, path, tokens[1], None, len(LARGE)) == 503
+        assert await posted(port, path, tokens[1], b"", f"content-length: {len(LARGE)}") == 503
         waiting.cancel()
-    finally:
-        await service.close()
 
 
-async def posted(
-    app: ASGIApp, path: str, token: str, body: bytes | None, length: int | None = None
-) -> int:
-    """Return the status of the answer to a request of a client that does not leave.
-
-    body: None if it never comes. length: of the body, as the head says.
-    """
-    request = [] if body is None else [{"type": "http.request", "body": body}]
-    statuses: list[int] = []
-
-    async def receive() -> Message:
-        return request.pop() if request else await asyncio.Future()
-
-    async def send(message: Message) -> None:
-        if "status" in message:
-            statuses.append(message["status"])
-
-    headers = [(b"authorization", f"Bearer {token}".encode())]
-    if length is not None:
-        headers.append((b"content-length", str(length).encode()))
-    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode()}
-    await app({**scope, "query_string": b"", "headers": headers}, receive, send)
-    return statuses[0]
-
-
-def test_heartbeat_is_written_as_it_was_read() -> None:
-    """Each attempt with its fence, in the form that the database takes."""
+def test_heartbeat_goes_to_the_database_as_it_came_but_for_the_session() -> None:
+    """Which follows from the token; members with their defaults are left out."""
     lease = LeaseIds()()
     held = [{"campaign": 1, "task": n, "lease": lease} for n in range(3)]
     trouble: dict[str, object] = {"failures": 2, "error_class": "a\x1b[2Jb", "try_in_s": 1.5}
     trouble["warnings"] = ["disk"]
     tally = [{"campaign": 1, "done": 2, "failed": 3}]
-    body = {"held": held, "drawn": "", "timeline": 4, "trouble": trouble, "tally": tally}
+    kept = {"held": held, "timeline": 4, "trouble": trouble, "tally": tally}
+    body = {**kept, "session": 8, "drawn": "", "pending": [], "of a later release": 1}
     message = read_heartbeat(json.dumps(body).encode())
-    assert isinstance(message, HeartbeatMessage)
-    assert json.loads(heartbeat_arguments(message, 7)[0]) == {
-        "session": 7,
-        "held": [[1, n, lease] for n in range(3)],
-        "pending": [],
-        "drawn": None,
-        "timeline": 4,
-        "trouble": {"failures": 2, "error_class": "ab", "try_in_s": 1.5, "warnings": ["disk"]},
-        "tally": [[1, 2, 3]],
-    }
+    assert json.loads(heartbeat_arguments(message, 7)[0]) == {"session": 7, **kept}
+    assert heartbeat_arguments(read_heartbeat(b"{}"), 7) == ('{"session":7}', 0, "")

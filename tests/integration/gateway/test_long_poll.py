@@ -41,7 +41,7 @@ def waiting(realm: Realm) -> int:
 
 @pytest.mark.usefixtures("busy")
 def test_seed_wakes_who_waits(realm: Realm) -> None:
-    """Long before its time is up, though nobody told this gateway of it."""
+    """Long before its time is up, though this gateway got no notification."""
     (agent,) = waiting_agents(realm, 1)
     realm.seed()
     began = time.monotonic()
@@ -92,8 +92,8 @@ def test_released_task_wakes_who_waits(realm: Realm, busy: Agent) -> None:
 
 
 @pytest.mark.usefixtures("busy")
-def test_nothing_to_claim_is_said_when_time_is_up(realm: Realm) -> None:
-    """With what is left to be done, and neither much sooner nor much later."""
+def test_claim_that_waits_in_vain_is_answered_when_its_time_is_up(realm: Realm) -> None:
+    """Not much sooner or later, and with the number of unfinished tasks."""
     agent = realm.agent()
     began = time.monotonic()
     reply = agent.exchange(want=1, lease=agent.lease(), wait_s=0.7).json
@@ -140,8 +140,8 @@ def test_reports_count_before_the_wait(realm: Realm, busy: Agent) -> None:
 
 
 @pytest.mark.usefixtures("busy")
-def test_who_has_hung_up_is_given_nothing(realm: Realm) -> None:
-    """A task seeded then goes to somebody who is there."""
+def test_client_that_has_hung_up_gets_no_task(realm: Realm) -> None:
+    """A task seeded then goes to a client that is there."""
     gone, there = waiting_agents(realm, 1)[0], realm.agent()
     gone.peer.close()
     wait_until(lambda: waiting(realm) == 0)
@@ -151,8 +151,8 @@ def test_who_has_hung_up_is_given_nothing(realm: Realm) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("busy")
-def test_lost_session_is_told_when_it_is_woken(realm: Realm) -> None:
-    """A revoked agent that waits gets no task."""
+def test_revoked_agent_that_waits_gets_no_task(realm: Realm) -> None:
+    """When it wakes, it learns that its session is lost."""
     token = realm.token("site", "gone" + realm.path[1:])
     agent = Agent.enrolled(realm.gateway.peer(), token, {"campaign": realm.path})
     agent.peer.send(agent.wanting(lease=agent.lease(), wait_s=20))

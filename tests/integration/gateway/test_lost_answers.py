@@ -162,10 +162,10 @@ def test_client_that_asks_again_before_its_answer_gets_the_same(
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["answered", "lost"])
-def test_manager_is_not_told_that_what_it_did_was_not_there(
+def test_statement_with_a_lost_answer_is_not_repeated_if_a_repeat_would_differ(
     place: Realm, first: GatewayProcess, *, lost: bool
 ) -> None:
-    """To drop an index or remove a pilot a second time says otherwise: it is not sent again."""
+    """A second `drop_index` or removal of a pilot would answer that there is none."""
     place.queue.pilots.create("hpc", "slurm", place.path, {"folder": "/jobs"})
     place.campaign.index("result.score")
     with (

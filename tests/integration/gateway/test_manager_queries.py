@@ -11,18 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 
 from taskq import CampaignSpec, Client, Conflict, Handler, NotOverGateway, Seed, UsageError
 from taskq.db.gateway_queries import GatewayQueries
-from taskq.gateway import manager_queries, manager_turns
+from taskq.gateway import manager_bodies
 from taskq.model.errors import Forbidden, KeyConflict, NotFound, Unauthorized, Unavailable
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.helpers.waiting import wait_until
 from tests.integration.gateway.peers import Reply
 
 COUNTS = "/v1/manage/counts"
-FOUND = {"filter": '["and"]', "states": ["waiting"], "parts": [], "payloads": True}
+FOUND = {
+    "filter": '["and"]',
+    "states": ["waiting"],
+    "parts": [],
+    "payloads": True,
+    "tasks": None,
+}
 
 
 def client(realm: Realm, kind: str = "submitter") -> Client:
@@ -113,7 +118,7 @@ def test_handler_that_nobody_could_read_is_refused(
 
 
 def test_submitter_works_within_its_campaigns_only(realm: Realm, submitter: Client) -> None:
-    """By path and by id, above and next to; what is not there is not told from another's."""
+    """By path and by id, above and next to; absent campaigns look like those of others."""
     other = realm.queue.create_campaign(f"/{secrets.token_hex(6)}")
     own = submitter.create_campaign(f"{realm.path}/own")
     own.seed([{"n": 1}])
@@ -275,7 +280,7 @@ def test_revoked_or_strange_token_runs_nothing_at_once(realm: Realm) -> None:
         ("/v1/manage/usual_run", b'{"campaign": "1", "most": 1}', (400, "malformed")),
     ],
 )
-def test_what_is_no_offered_statement_is_refused(
+def test_statement_that_gateways_do_not_offer_is_refused(
     realm: Realm, path: str, body: bytes, expected: tuple[int, str]
 ) -> None:
     """By name, by parameters, by their types; nothing of it reaches SQL as text."""
@@ -285,7 +290,7 @@ def test_what_is_no_offered_statement_is_refused(
 def test_bodies_are_bounded_before_and_after_gzip(realm: Realm) -> None:
     """A megabyte of zeros takes a kilobyte: what counts is what it becomes."""
     zipped = {"content-encoding": "gzip"}
-    bomb = gzip.compress(b" " * (manager_queries.MAX_BYTES + 1))
+    bomb = gzip.compress(b" " * (manager_bodies.MAX_BYTES + 1))
     assert error(asked(realm, COUNTS, bomb, **zipped)) == (413, "too_large")
     assert error(asked(realm, COUNTS, b"no gzip", **zipped)) == (400, "malformed")
     cut = gzip.compress(b'{"path": "/", "depth": 0}')[:-4]
@@ -293,31 +298,9 @@ def test_bodies_are_bounded_before_and_after_gzip(realm: Realm) -> None:
     with realm.gateway.peer() as peer:
         peer.send(
             f"POST {COUNTS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {realm.manager}\r\n"
-            f"content-length: {manager_queries.MAX_BYTES + 1}\r\n\r\n".encode()
+            f"content-length: {manager_bodies.MAX_BYTES + 1}\r\n\r\n".encode()
         )
         assert error(peer.reply()) == (413, "too_large")
-
-
-def test_requests_of_one_token_are_bounded(realm: Realm) -> None:
-    """Those that do not arrive keep others of the token waiting, and no other token."""
-    head = (
-        f"POST {COUNTS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {realm.manager}\r\n"
-        "content-length: 100\r\n\r\n"
-    )
-    peers = []
-    body = json.dumps({"path": realm.path, "depth": 0}).encode()
-    for _ in range(10 * manager_turns.MOST_OF_TOKEN):  # one may be refused next to the next
-        peers.append(realm.gateway.peer())
-        peers[-1].send(head.encode())
-        reply = asked(realm, COUNTS, body)
-        if reply.status != requests.codes.ok:
-            break
-    assert len(peers) >= manager_turns.MOST_OF_TOKEN
-    assert error(reply) == (503, "busy")
-    assert "retry-after" in reply.headers
-    assert asked(realm, COUNTS, body, realm.token("manager")).status == requests.codes.ok
-    for peer in peers:
-        peer.close()
 
 
 @pytest.mark.thorough

@@ -8,7 +8,7 @@ import pytest
 
 from taskq import Client, NotOverGateway
 from taskq.db.gateway_queries import GatewayQueries
-from taskq.gateway import metrics
+from taskq.gateway import stored_metrics
 from taskq.model.errors import Conflict, Forbidden
 from tests.fixtures.gateways import Realm
 
@@ -83,5 +83,5 @@ def test_owners_have_metrics_next_to_their_quotas(realm: Realm) -> None:
     assert names[2] not in text
     assert "\ntaskq_owners 2.0\n" in text
     rows = realm.queue.database.rows("owner_metrics", paths=paths, limit=1)
-    bounded = "".join(str(family) for family in metrics.of_owners(rows))
+    bounded = "".join(str(family) for family in stored_metrics.of_owners(rows))
     assert ("value=3" in bounded, len(rows)) == (True, 1)

@@ -7,6 +7,8 @@ import json
 import os
 import re
 import signal
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from html import unescape
@@ -15,11 +17,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from taskq.gateway.pages_process import MOST
-from tests.fixtures.gateways import GatewayProcess, opened
+from taskq.gateway.pages_process import MOST, MOST_OF_TOKEN
+from tests.fixtures.gateways import END_S, GatewayProcess, opened
 from tests.helpers.waiting import wait_until
 
 START_S = 60.0
+#: MB by which viewers that read nothing may let a gateway grow.
+ROOM_MB = 64
 
 
 @pytest.fixture
@@ -65,7 +69,7 @@ def live(gateway: GatewayProcess, token: str) -> Iterator[http.client.HTTPRespon
             yield got
 
 
-def beside(gateway: GatewayProcess) -> int:
+def pages_process(gateway: GatewayProcess) -> int:
     """Return the process that serves its pages."""
     number = gateway.process.pid
     (child,) = Path(f"/proc/{number}/task/{number}/children").read_text().split()
@@ -104,31 +108,69 @@ def test_no_link_of_a_page_leads_nowhere(dsn: str, shown: GatewayProcess) -> Non
 
 
 @pytest.mark.thorough
-def test_what_is_live_follows_and_ends_with_the_gateway(
-    shown: GatewayProcess, token: str, dsn: str
-) -> None:
-    """A viewer does not hold up a drain."""
-    with live(shown, token) as reader, opened(dsn) as queue:
+def test_live_page_ends_with_its_gateway(dsn: str, tmp_path: Path, token: str) -> None:
+    """A viewer does not hold up a drain: it ends long before agents must have gone."""
+    gateway = GatewayProcess(dsn, tmp_path, "--pages", "--drain", "600")
+    with ExitStack() as stack:
+        failed = stack.enter_context(ExitStack())
+        failed.callback(gateway.kill)
+        reader = stack.enter_context(live(gateway, token))
+        queue = stack.enter_context(opened(dsn))
         while b'.waiting": "5"' not in (line := reader.readline()):
             assert line
         queue.campaign("/a").submit({"n": 99})
         while b'.waiting": "6"' not in (line := reader.readline()):
             assert line
-        shown.process.send_signal(signal.SIGTERM)
+        gateway.process.send_signal(signal.SIGTERM)
+        ends_at = time.monotonic() + END_S
         while reader.readline():
-            pass
-    shown.ended()
+            assert time.monotonic() < ends_at
+        failed.pop_all()
+    gateway.ended()
 
 
 @pytest.mark.thorough
-def test_viewers_are_bounded_and_agents_are_served(shown: GatewayProcess, token: str) -> None:
-    """Those beyond have to come again."""
+def test_viewers_are_bounded_and_agents_are_served(
+    shown: GatewayProcess, token: str, dsn: str
+) -> None:
+    """Those beyond have to come again; those of one token keep no others out."""
+    with opened(dsn) as queue:
+        other = queue.tokens.create("manager", "bob", ["/a"])[0]
     with ExitStack() as following:
-        for _ in range(MOST):
+        for _ in range(MOST_OF_TOKEN):
             assert following.enter_context(live(shown, token)).status == 200
         assert ask(shown, "/", token)[0] == 503
+        assert ask(shown, "/", other)[0] == 200
+        for _ in range(MOST - MOST_OF_TOKEN):
+            reader = following.enter_context(live(shown, other))
+            assert (reader.status, reader.getheader("taskq-viewer")) == (200, None)
+        assert ask(shown, "/", other)[0] == 503
         assert ask(shown, "/healthz")[0] == 200
     wait_until(lambda: ask(shown, "/", token)[0] == 200, timeout_s=START_S)
+
+
+@pytest.mark.thorough
+def test_viewers_that_read_nothing_keep_no_others_out(shown: GatewayProcess, dsn: str) -> None:
+    """Pages of hundreds of campaigns, live and not, at sockets with little room."""
+    with opened(dsn) as queue:
+        for number in range(400):
+            queue.create_campaign(f"/{'many' * 20}{number}")
+        slow, other = (queue.tokens.create("manager", one, ["/"])[0] for one in ("ann", "bob"))
+    whole = len(ask(shown, "/?levels=1", other)[1])
+    assert whole > 200_000
+    before = shown.memory_mb()
+    with ExitStack() as stack:
+        for number in range(2 * MOST):
+            sock = stack.enter_context(socket.socket())
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            sock.connect(("127.0.0.1", shown.port))
+            path = "/?levels=1" if number % 2 else "/live?path=/&levels=1"
+            lines = [f"GET {path} HTTP/1.1", "Host: a", f"Authorization: Bearer {slow}", "", ""]
+            sock.sendall("\r\n".join(lines).encode())
+        for _ in range(5):
+            wait_until(lambda: ask(shown, "/?levels=1", other)[0] == 200, timeout_s=START_S)
+        assert shown.memory_mb() < before + ROOM_MB
+    wait_until(lambda: ask(shown, "/", slow)[0] == 200, timeout_s=START_S)
 
 
 @pytest.mark.thorough
@@ -146,11 +188,11 @@ def test_gateway_without_pages_has_none(dsn: str, tmp_path: Path, token: str) ->
 def test_pages_that_have_ended_are_started_again(shown: GatewayProcess, token: str) -> None:
     """When somebody asks for one; the gateway serves all else meanwhile."""
     assert ask(shown, "/", token)[0] == 200
-    first = beside(shown)
+    first = pages_process(shown)
     os.kill(first, signal.SIGKILL)
     assert ask(shown, "/healthz")[0] == 200
     wait_until(lambda: ask(shown, "/", token)[0] == 200, timeout_s=START_S, on_timeout=shown.errors)
-    assert beside(shown) != first
+    assert pages_process(shown) != first
     assert "the pages have ended" in shown.errors()
 
 
@@ -158,6 +200,6 @@ def test_pages_that_have_ended_are_started_again(shown: GatewayProcess, token: s
 def test_pages_end_with_a_gateway_that_is_killed(shown: GatewayProcess, token: str) -> None:
     """They see it by their standard input."""
     assert ask(shown, "/", token)[0] == 200
-    child = Path(f"/proc/{beside(shown)}")
+    child = Path(f"/proc/{pages_process(shown)}")
     shown.kill()
     wait_until(lambda: not child.exists() or ") Z " in (child / "stat").read_text())

@@ -56,6 +56,30 @@ def test_sessions_and_exchanges_are_counted(queue: Client, start_gateway: StartG
     gateway.hang_up()
 
 
+def test_gateway_whose_record_was_refused_once_is_recorded_again(
+    queue: Client, start_gateway: StartGateway, postgres: Postgres
+) -> None:
+    """Whatever the refusal looked like: the loop goes on, and the log has it once."""
+    definition = value(
+        postgres,
+        "select pg_get_functiondef(oid) from pg_proc where proname = 'note_gateway'",
+    )
+    postgres.execute("alter function taskq.note_gateway rename to note_gateway_before")
+    postgres.execute(
+        "create function taskq.note_gateway(p_holder uuid, p_name text, p_release text,"
+        " p_sessions integer, p_per_s double precision, p_front boolean)"
+        " returns setof double precision language sql as 'select 1.0 where false'"
+    )
+    gateway = start_gateway(expected=[".*"])
+    wait_until(
+        lambda: "this gateway's presence cannot be done now" in gateway.errors(), timeout_s=60
+    )
+    postgres.execute("drop function taskq.note_gateway")
+    postgres.execute(definition)
+    wait_until(lambda: read_servers(queue.queries).gateways, timeout_s=60)
+    assert gateway.errors().count("presence cannot be done now") == 1
+
+
 def test_gateways_that_died_are_silent_for_an_hour_and_then_forgotten(
     queue: Client, postgres: Postgres
 ) -> None:
@@ -96,7 +120,9 @@ def test_gateways_that_died_are_silent_for_an_hour_and_then_forgotten(
 
 
 @pytest.mark.thorough
-def test_gateway_that_is_away_is_told_in_a_line(queue: Client, start_gateway: StartGateway) -> None:
+def test_unreachable_gateway_is_reported_in_a_line(
+    queue: Client, start_gateway: StartGateway
+) -> None:
     """Not with a traceback of sockets."""
     gateway = start_gateway()
     realm = Realm(queue, gateway)

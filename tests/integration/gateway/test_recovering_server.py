@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from taskq.db.address import is_starting
 from taskq.db.gateway_queries import GatewayQueries
+from taskq.db.starting import is_starting
 from taskq.embedded import Server, locate
 from taskq.embedded.account import launch, server_account
 from taskq.embedded.installation import reachable
@@ -72,7 +72,7 @@ def recovering(own_server: Server) -> Recovering:  # noqa: F811  # the fixture o
     return Recovering(own_server, info.dsn)
 
 
-def test_what_serves_waits_for_a_server_that_recovers(
+def test_gateways_and_agents_wait_for_a_server_that_recovers(
     recovering: Recovering, tmp_path: Path
 ) -> None:
     """Each says so, and begins when it can; a command that only looks ends at once.
@@ -80,6 +80,7 @@ def test_what_serves_waits_for_a_server_that_recovers(
     The address sets a limit on connecting, as it should where several hosts are named.
     """
     taskq = CommandLine(make_conninfo(recovering.dsn, connect_timeout=3))
+    taskq.environment["PGHOSTADDR"] = "127.0.0.9"  # nobody is there
     code, error = taskq.refused("status")
     assert code == 69
     # At first it starts, and then it recovers.
@@ -169,7 +170,9 @@ def test_gateway_outlives_its_database(
     assert agent.report(held) == ["accepted"]
 
 
-def test_gateway_starts_only_beside_a_database(tmp_path: Path, start_gateway: StartGateway) -> None:
-    """And says so, instead of serving refusals."""
+def test_gateway_without_a_database_does_not_start(
+    tmp_path: Path, start_gateway: StartGateway
+) -> None:
+    """It says so, instead of serving refusals."""
     with pytest.raises(AssertionError, match="has not started: Error: "):
         start_gateway(on=f"postgresql://taskq@/taskq?host={tmp_path}")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from taskq.db.tokens import hashed
-from taskq_agent.protocol import new_lease
+from taskq_agent.lease_ids import new_lease
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.helpers.waiting import wait_until
 from tests.integration.gateway.peers import Agent, fence, hello, report_of
@@ -104,7 +104,7 @@ def test_lease_of_another_site_is_unknown(other: Realm, agent: Agent, outcome: s
     assert agent.report(task) == ["unknown"]
 
 
-def test_beat_keeps_nobody_elses_lease(other: Realm, agent: Agent) -> None:
+def test_heartbeat_keeps_nobody_elses_lease(other: Realm, agent: Agent) -> None:
     """To name a foreign lease stops the one who names it, not the one who has it."""
     other.seed()
     stranger = other.agent()

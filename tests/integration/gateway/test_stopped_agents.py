@@ -96,7 +96,7 @@ def test_task_that_ended_while_its_agent_was_stopped(late_results: str, scene: S
 def test_task_that_still_runs_when_its_agent_goes_on_is_finished(
     scene: Scene, postgres: Postgres
 ) -> None:
-    """The agent opens another session, whose beats name the task, and it is not told to stop."""
+    """The heartbeats of its next session name the task, and it gets no order to stop."""
     campaign = scene.campaign("salvage")
     heard = "select count(*) from taskq.session where heartbeat_at > opened_at + interval '1 s'"
     with scene.lost(campaign) as agent:

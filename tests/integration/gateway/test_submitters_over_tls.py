@@ -91,10 +91,10 @@ def test_functions_run_from_outside_with_nothing_but_a_gateway(
     assert refused.stderr.count("\n") == 1
 
 
-def test_a_certificate_that_is_not_trusted_is_told(
+def test_untrusted_certificate_is_refused_before_the_token_is_sent(
     queue: Client, start_gateway: StartGateway, tmp_path: Path
 ) -> None:
-    """Before the token is sent, in a line that says what to do."""
+    """The error says in a line what to do."""
     site = Site(tmp_path)
     gateway = start_gateway(*site.certificate)
     token = tmp_path / "manager.token"

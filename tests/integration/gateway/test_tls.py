@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import ssl
 import warnings
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 import trustme
 
-from taskq.gateway.listening import ServerCertificate
+from taskq.gateway.http.certificates import SOON_S, ServerCertificate
 from taskq.model.errors import NotFound, UsageError
-from tests.fixtures.gateways import GatewayProcess, StartGateway
+from tests.fixtures.gateways import GatewayProcess, StartGateway, opened
 from tests.helpers.waiting import wait_until
 from tests.integration.gateway.peers import Peer
 
@@ -26,9 +28,9 @@ class Authority:
         self.words = ("--tls-cert", self.chain, "--tls-key", self.key)
         self.issue()
 
-    def issue(self) -> None:
+    def issue(self, *, begins: datetime | None = None, ends: datetime | None = None) -> None:
         """Put a new certificate in the place of the old one, as renewal tools do."""
-        certificate = self._ca.issue_cert("127.0.0.1")
+        certificate = self._ca.issue_cert("127.0.0.1", not_before=begins, not_after=ends)
         for path, pem in (
             (self.key, certificate.private_key_pem.bytes()),
             (self.chain, b"".join(one.bytes() for one in certificate.cert_chain_pems)),
@@ -64,7 +66,7 @@ def served(peer: Peer) -> bytes:
     return found
 
 
-def test_gateway_speaks_https(gateway: GatewayProcess, authority: Authority) -> None:
+def test_gateway_serves_https(gateway: GatewayProcess, authority: Authority) -> None:
     """TLS 1.3 where the client can."""
     assert gateway.url.startswith("https://127.0.0.1:")
     peer = gateway.peer(tls=authority.client())
@@ -145,3 +147,85 @@ def test_plain_http_to_a_tls_port_is_no_harm(gateway: GatewayProcess, authority:
     peer.send(b"GET /healthz HTTP/1.1\r\n\r\n")
     assert peer.is_closed()
     assert gateway.peer(tls=authority.client()).ask("GET", "/healthz").status == 200
+
+
+def from_now(days: float) -> datetime:
+    """Return a time in whole seconds, as certificates have it."""
+    return datetime.now(timezone.utc).replace(microsecond=0) + timedelta(days=days)
+
+
+#: When a certificate begins and ends, in days from now, and what the log says of it.
+FAULTS = {
+    "expired": (
+        -9,
+        -1,
+        r"has expired at \d{4}-\d\d-\d\d \d\d:\d\d UTC; clients refuse it: renew it",
+    ),
+    "to come": (1, 99, r"is not valid before .* UTC; clients refuse it: check the clock"),
+    "soon over": (-9, SOON_S / 86_400 - 1, r"expires at .* UTC: renew it"),
+}
+
+
+@pytest.mark.parametrize(("begins", "ends", "said"), FAULTS.values(), ids=FAULTS.keys())
+def test_certificate_that_is_not_valid_now_or_soon_is_warned_of(
+    start_gateway: StartGateway, authority: Authority, begins: float, ends: float, said: str
+) -> None:
+    """At the start, once, with the file, the time and what to do."""
+    authority.issue(begins=from_now(begins), ends=from_now(ends))
+    pattern = f"the certificate {re.escape(str(authority.chain))} {said}"
+    gateway = start_gateway(*authority.words, expected=[pattern])
+    assert len(re.findall(pattern, gateway.errors())) == 1
+
+
+def test_valid_certificate_is_warned_of_by_nobody(authority: Authority) -> None:
+    """And read as it is: also in a year after 2049, which is written in another way."""
+    for ends in (from_now(99), datetime(2061, 2, 3, 4, 5, 6, tzinfo=timezone.utc)):
+        authority.issue(begins=from_now(-1), ends=ends)
+        validity = ServerCertificate(authority.chain, authority.key).validity()
+        assert validity is not None
+        assert (validity.ends, validity.fault()) == (ends.timestamp(), None)
+    authority.chain.write_text("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n")
+    assert ServerCertificate(authority.chain, authority.key).validity() is None
+
+
+@pytest.mark.thorough
+def test_valid_certificate_is_not_replaced_by_one_that_is_not(
+    start_gateway: StartGateway, authority: Authority
+) -> None:
+    """The log says why; when a valid one comes, it is taken, and the metric has its end."""
+    gateway = start_gateway(*authority.words, expected=["the certificate stays as it was"])
+    before = served(gateway.peer(tls=authority.client()))
+    authority.issue(begins=from_now(-9), ends=from_now(-1))
+    wait_until(lambda: f"{authority.chain}, has expired at" in gateway.errors())
+    assert served(gateway.peer(tls=authority.client())) == before
+    authority.issue(begins=from_now(-9), ends=from_now(99))
+
+    def is_new() -> bool:
+        with Peer(gateway.port, tls=authority.client()) as peer:
+            return served(peer) != before
+
+    wait_until(is_new)
+
+
+def test_metrics_say_when_the_certificate_expires(
+    start_gateway: StartGateway, authority: Authority, dsn: str
+) -> None:
+    """So that an alert comes in time, also after a renewal."""
+    ends = from_now(99)
+    authority.issue(ends=ends)
+    gateway = start_gateway(*authority.words)
+    with opened(dsn) as queue:
+        queue.create_campaign("/a")
+        token = queue.tokens.create("manager", "prometheus", ["/a"])[0]
+
+    def shown() -> float:
+        reply = gateway.peer(tls=authority.client()).ask("GET", "/metrics", token=token)
+        found = re.search(
+            rb"^taskq_gateway_certificate_expiry_seconds (\S+)$", reply.body, re.MULTILINE
+        )
+        assert found, reply.body
+        return float(found[1])
+
+    assert shown() == ends.timestamp()
+    authority.issue(ends=ends + timedelta(days=1))
+    wait_until(lambda: shown() == ends.timestamp() + 86_400)

@@ -23,7 +23,7 @@ INPUT_BYTES = 6_000_000
 RESULT_BYTES = 1_000_000
 BROKEN_AFTER = 3_000_000
 #: What other answers, TLS, and chunks that had not been written when the transfer broke amount to.
-BESIDES = 1_000_000
+OVERHEAD_BYTES = 1_000_000
 TASKS = 4
 PAYLOAD = f"""
 import hashlib, json, os
@@ -85,7 +85,7 @@ def test_transfer_that_breaks_goes_on_at_another_gateway(
         assert [agent.code for agent in ran] == [0, 0], [agent.err for agent in ran]
 
     assert first.carried < INPUT_BYTES
-    assert second.carried < INPUT_BYTES - BROKEN_AFTER + BESIDES
+    assert second.carried < INPUT_BYTES - BROKEN_AFTER + OVERHEAD_BYTES
     digest = hashlib.sha256(receptor.read_bytes()).hexdigest()
     results = {one.payload["n"]: one.result for one in campaign.results()}
     assert results == {

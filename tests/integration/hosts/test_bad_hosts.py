@@ -27,7 +27,7 @@ from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("campaign")
 
-Told = tuple[int, int]
+Tally = tuple[int, int]
 
 
 def tell(postgres: Postgres, agent: ScriptedAgent, *tallies: CampaignOutcomes) -> str | None:
@@ -42,7 +42,7 @@ def judge(postgres: Postgres) -> list[str]:
     return value(postgres, "select taskq.judge_hosts()") or []
 
 
-def judged(postgres: Postgres, hire: Hire, *hosts: Told) -> list[int]:
+def judged(postgres: Postgres, hire: Hire, *hosts: Tally) -> list[int]:
     """Tell of hosts how many attempts were done and failed; return which are suspicious then."""
     for number, (done, failed) in enumerate(hosts):
         agent = hire(host=f"host{number}")
@@ -67,10 +67,10 @@ def judged(postgres: Postgres, hire: Hire, *hosts: Told) -> list[int]:
         ([(0, 32), (0, 0)], []),
     ],
 )
-def test_host_is_judged_by_its_share_of_failures_beside_the_others(
-    hosts: list[Told], suspicious: list[int], hire: Hire, postgres: Postgres
+def test_host_is_judged_by_its_share_of_failures_compared_with_other_hosts(
+    hosts: list[Tally], suspicious: list[int], hire: Hire, postgres: Postgres
 ) -> None:
-    """However few there are, as far as that tells something."""
+    """However few hosts there are, as long as the difference is no chance."""
     found = judged(postgres, hire, *hosts)
     # Without the worst the others may look better.
     while more := [int(host.removeprefix("host")) for host in judge(postgres)]:
@@ -94,10 +94,10 @@ def test_campaigns_are_not_mixed_up(queue: Client, hire: Hire, postgres: Postgre
     assert judge(postgres) == ["d"]
 
 
-def test_agents_are_told_until_their_host_is_like_others_again(
+def test_agents_get_the_warning_until_their_host_is_like_others_again(
     hire: Hire, postgres: Postgres, queue: Client, dsn: str
 ) -> None:
-    """All of a host's, also those that were not asked; a beat that says nothing changes nothing."""
+    """All agents of the host, also silent ones; a heartbeat without a tally changes nothing."""
     good, bad, same = hire(host="good"), hire(host="bad"), hire(host="bad")
     campaign = good.campaign
     tell(postgres, good, CampaignOutcomes(campaign, 30, 1))
@@ -126,7 +126,7 @@ def test_suspicious_host_is_no_other_to_wait_for(
     good, bad = hire(host="good"), hire(host="bad")
     (task,) = good.claim(1)
     good.fail(task)
-    value(postgres, "select taskq.promote()")
+    value(postgres, "select taskq.promote_delayed()")
     good.forget_position()
     assert good.claim(1)[0].task != task.task
     tell(postgres, good, CampaignOutcomes(good.campaign, 30, 1))
@@ -139,7 +139,16 @@ def test_suspicious_host_is_no_other_to_wait_for(
 @pytest.mark.parametrize(
     "tally",
     rest_thorough(
-        ["a word", 7, {}, [[1, 2]], [[1, None, 2]], [[1, 2, -1]], [["x", 1, 1]], [[1, 2, 1 << 40]]],
+        [
+            "a word",
+            7,
+            {},
+            [[1, 2, 3]],
+            [{"campaign": 1, "done": "x", "failed": 1}],
+            [{"campaign": 1, "done": 2, "failed": -1}],
+            [{"campaign": 1, "done": 2, "failed": 1 << 40}],
+            [{"campaign": [1], "done": 2, "failed": 3}],
+        ],
         3,
     ),
 )
@@ -149,7 +158,7 @@ def test_tally_of_another_form_is_refused(tally: object, hire: Hire, postgres: P
     with pytest.raises(psycopg.Error) as refused:
         postgres.execute("select * from taskq.beat(%s)", [said])
     assert refused.value.sqlstate == "TQ400"
-    with pytest.raises(Refused, match="number of attempts"):
+    with pytest.raises(Refused, match=r"tally\.failed is not from 0 to"):
         encoded(Heartbeat(1, tally=(CampaignOutcomes(1, 2, -1),)))
 
 
@@ -158,7 +167,7 @@ def test_tally_of_another_form_is_refused(tally: object, hire: Hire, postgres: P
     [(7, 7, (0, 7)), (3, 3, (0, 30)), (12, 32, (2, 28)), (20, 64, (5, 25)), (1, 1, (0, 1))],
 )
 def test_chance_is_that_of_a_beta_binomial_distribution(
-    failed: int, tried: int, others: Told, postgres: Postgres
+    failed: int, tried: int, others: Tally, postgres: Postgres
 ) -> None:
     """As calculated with fractions."""
     half = Fraction(1, 2)
@@ -184,8 +193,8 @@ def test_chance_is_that_of_a_beta_binomial_distribution(
     assert found == pytest.approx(float(exact), rel=1e-3) or min(found, exact) > 0.01
 
 
-def test_chance_can_be_told_of_many_attempts(postgres: Postgres) -> None:
-    """Of hosts with hundreds of agents, without running out of the range of numbers."""
+def test_chance_can_be_computed_for_many_attempts(postgres: Postgres) -> None:
+    """Of hosts with hundreds of agents, without a numeric overflow."""
     ask = "select taskq.chance_of_more(%s, %s, %s, %s)"
     assert value(postgres, ask, 50_000, 50_000, 100.0, 120.0) < 1e-100
     assert value(postgres, ask, 101, 50_000, 100.0, 120.0) > 0.01

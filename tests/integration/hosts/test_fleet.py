@@ -15,7 +15,8 @@ from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.campaign_tree import Tree
 from taskq.diagnosis.sample import SampleSize
 from taskq_cli.display import render
-from taskq_cli.top.panels import Panels, Subject
+from taskq_cli.top.panel import Subject
+from taskq_cli.top.panels import Panels
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
@@ -85,10 +86,10 @@ def test_black_hole_is_the_first_host_with_the_command_that_bans_it(
     assert first.failing.here.share == 1
     assert first.failing.elsewhere.high < 0.2
     assert [one.name for one in hosts if one.failing and one.failing.is_worse] == ["n17"]
-    told = taskq.out("hosts", "/c")
-    assert told.splitlines()[1].startswith("n17 ")
-    assert " attempts fail here (9" in told
-    line, sites = (line for line in told.splitlines() if line.startswith("  $ "))
+    output = taskq.out("hosts", "/c")
+    assert output.splitlines()[1].startswith("n17 ")
+    assert " attempts fail here (9" in output
+    line, sites = (line for line in output.splitlines() if line.startswith("  $ "))
     assert line == "  $ taskq host ban --why 'exit-127: ended by exit-127' --until 1d n17"
     assert sites == "  $ taskq site list /c"
     assert [one.name for one in hosts if one.verdict] == ["n17", "g2", "g1"]
@@ -98,9 +99,9 @@ def test_black_hole_is_the_first_host_with_the_command_that_bans_it(
     last = hosts[-1]
     assert last.banned == "exit-127: ended by exit-127"
     assert last.proposal is None
-    told = taskq.out("hosts", "/c")
-    assert "; n17 is banned until 2" in told
-    assert "host ban" not in told
+    output = taskq.out("hosts", "/c")
+    assert "; n17 is banned until 2" in output
+    assert "host ban" not in output
 
 
 def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: CommandLine) -> None:
@@ -112,16 +113,16 @@ def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: Co
     assert [one.name for one in sites if one.verdict] == ["gamma"]
     by_name = {one.name: one for one in sites}
     assert by_name["alpha"].apart == ["n17"]
-    told = taskq.out("sites", "/c")
-    assert "1 bad host: n17" in told
-    assert "(n17):\n  $ taskq host list /c\n" in told
-    assert "gamma: tasks take " in told
-    look, line = [line for line in told.splitlines() if line.startswith("  $ taskq")][:2]
+    output = taskq.out("sites", "/c")
+    assert "1 bad host: n17" in output
+    assert "(n17):\n  $ taskq host list /c\n" in output
+    assert "gamma: tasks take " in output
+    look, line = [line for line in output.splitlines() if line.startswith("  $ taskq")][:2]
     assert look == "  $ taskq host list /c"
     share = sites[0].work
     assert share is not None
-    assert f"it does {share:.0%}".replace("%", " %") in " ".join(told.split())
-    assert f"the rest takes {1 / (1 - share):.2f} times as long. Look" in " ".join(told.split())
+    assert f"it does {share:.0%}".replace("%", " %") in " ".join(output.split())
+    assert f"the rest takes {1 / (1 - share):.2f} times as long. Look" in " ".join(output.split())
     assert line.endswith(" times as slow' --until 1d gamma")
     taskq.out(*shlex.split(line)[2:])
     assert [one.choice for one in queue.fleet.sites("/c") if one.name == "gamma"] == [None]
@@ -137,26 +138,26 @@ def test_full_screen_offers_a_ban_of_what_fails_and_says_what_one_of_a_slow_site
     kinds: list[tuple[PlaceKind, list[str]]] = [("host", ["n17"]), ("site", ["gamma"])]
     for kind, offered in kinds:
         pictures = panels.about(f"{kind}s", Subject(planted.path)).read().pictures
-        told = "".join(map(render.as_text, pictures))
-        bans = [line for line in told.splitlines() if f"$ taskq {kind} ban" in line]
+        screen = "".join(map(render.as_text, pictures))
+        bans = [line for line in screen.splitlines() if f"$ taskq {kind} ban" in line]
         assert [shlex.split(line)[-1] for line in bans] == offered
-    assert "without it the rest takes" in " ".join(told.split())
+    assert "without it the rest takes" in " ".join(screen.split())
 
 
-def test_failures_are_told_with_their_side(
+def test_failures_are_attributed_to_the_host_or_to_the_tasks(
     planted: Campaign, queue: Client, taskq: CommandLine
 ) -> None:
-    """The host's are the host's, and those that come again elsewhere the tasks'."""
+    """Failures of one host are the host's; those that recur elsewhere are the tasks'."""
     verdicts = {one.error_class: one for one in queue.fleet.failures(planted.path)}
     assert (verdicts["exit-127"].side, verdicts["exit-127"].places) == ("node", ["n17"])
     assert verdicts["signal-11"].side == "task"
     assert verdicts["signal-11"].hosts > 4
-    told = taskq.out("failures", "/c")
-    assert "exit-127: the hosts' fault: 100 % of " in told
-    assert re.search("signal-11: the tasks' fault: [0-9]+ of ", told)
+    output = taskq.out("failures", "/c")
+    assert "exit-127: the hosts' fault: 100 % of " in output
+    assert re.search("signal-11: the tasks' fault: [0-9]+ of ", output)
     ended = sum(one.attempts for one in queue.fleet.hosts("/c"))
-    assert f"\nWhose fault it is, as shown by all {ended:,} attempts:\n" in told
-    commands = [line for line in told.splitlines() if line.startswith("  $ ")]
+    assert f"\nWhose fault it is, as shown by all {ended:,} attempts:\n" in output
+    commands = [line for line in output.splitlines() if line.startswith("  $ ")]
     keys = {one.error_class: one.example_key for one in planted.failure_causes()}
     assert commands == [
         "  $ taskq host ban --why 'exit-127: ended by exit-127' --until 1d n17",
@@ -165,14 +166,14 @@ def test_failures_are_told_with_their_side(
         f"  $ taskq logs /c {keys['signal-11']}",
         "  $ taskq retry --error-class signal-11 /c",
     ]
-    assert "When that is repaired:\n  $ taskq retry" in told
-    assert f"\nSuch as {keys['exit-127']}: ended by exit-127\n" in told
-    assert f"\nSuch as {keys['signal-11']}: ended by signal-11 | atom 17 is too near\n" in told
+    assert "When that is repaired:\n  $ taskq retry" in output
+    assert f"\nSuch as {keys['exit-127']}: ended by exit-127\n" in output
+    assert f"\nSuch as {keys['signal-11']}: ended by signal-11 | atom 17 is too near\n" in output
     for line in commands:
         taskq.out(*shlex.split(line)[2:])
-    told = taskq.out("failures", "/c")
-    assert "\nn17 is banned until 2" in told
-    assert "host ban" not in told
+    output = taskq.out("failures", "/c")
+    assert "\nn17 is banned until 2" in output
+    assert "host ban" not in output
     assert "$ taskq site list /c\n" in taskq.out("explain", "/c")
     rows = {one["error_class"]: one for one in taskq.json("failures", "/c", "--judge", "class")}
     assert {name: one["side"] for name, one in rows.items()} == {
@@ -185,7 +186,9 @@ def test_failures_are_told_with_their_side(
     assert taskq.refused("failures", "/c", "--judge", "host", "--each")[0] == 2
 
 
-def test_hosts_that_refuse_are_told_apart(queue: Client, campaign: Campaign, hire: Hire) -> None:
+def test_host_that_refuses_tasks_counts_as_bad_and_one_that_hands_back_does_not(
+    queue: Client, campaign: Campaign, hire: Hire
+) -> None:
     """What a host could not run counts as bad there; what it only handed back does not."""
     campaign.seed({"n": n} for n in range(60))
     good, bad = hire(host="good"), hire(host="bad")
@@ -270,8 +273,8 @@ def test_sample_says_of_how_many_attempts_it_is(
     hosts = queue.fleet.hosts("/c")
     assert sum(one.attempts for one in hosts) == 400
     assert hosts[0].sample == SampleSize(400, ended)
-    told = " ".join(taskq.out("sites", "/c").split())
-    assert f"Seen: the latest 400 of {ended:,} attempts, in the order of their tasks; few" in told
+    output = " ".join(taskq.out("sites", "/c").split())
+    assert f"Seen: the latest 400 of {ended:,} attempts, in the order of their tasks; few" in output
     assert taskq.json("sites", "/c")[0]["sample"] == {"attempts": 400, "whole": ended}
 
 
@@ -301,9 +304,9 @@ def test_explanation_names_each_of_the_three(
     assert bad.commands[1].startswith("taskq host ban --why 'exit-127: ")
     assert "slowed" not in codes, "the same cause"
     assert "without it the rest takes 1." in found["slow-site"].text
-    told = taskq.out("explain", "/c")
-    assert told.count("taskq site list /c") == 1
-    assert "Tasks, hosts and sites" not in told
+    output = taskq.out("explain", "/c")
+    assert output.count("taskq site list /c") == 1
+    assert "Tasks, hosts and sites" not in output
     queue.fleet.ban("host", "n17", why="no library", until=timedelta(days=1))
     reasons = planted.explain().reasons
     assert [one.code for one in reasons][:2] == ["slow-site", "failed"]
@@ -317,10 +320,10 @@ def test_explanation_names_each_of_the_three(
     assert end.commands[-1] == "taskq retry --error-class signal-11 /c"
 
 
-def test_ban_is_told_where_its_agents_have_left(
+def test_explanation_names_a_ban_after_its_agents_have_left(
     planted: Campaign, queue: Client, postgres: Postgres
 ) -> None:
-    """With the command that lifts it; and it has cost nothing since."""
+    """With the command that lifts it; it has cost nothing since."""
     postgres.execute("update taskq.campaign set handler = '{}'")
     queue.fleet.ban("host", "n17", why="no library")
     postgres.execute("update taskq.session set ended_at = now() where host = 'n17'")

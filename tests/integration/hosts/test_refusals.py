@@ -147,10 +147,10 @@ def test_repaired_campaign_is_judged_anew_and_tried_at_once(
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_what_was_claimed_before_a_repair_says_nothing_of_the_campaign_as_it_is(
+def test_refusal_of_a_task_claimed_before_a_repair_does_not_count(
     known: bool, queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """However late it is refused; what is claimed afterwards and refused does."""
+    """However late it comes; refusals of later claims count."""
     agents = [hire(host=host) for host in ("n1", "n2", "n3")]
     if known:
         refuse(agents[0])
@@ -189,10 +189,10 @@ def test_stopped_or_unbegun_attempts_refuse_nothing(
     assert list(campaign.failure_classes()) == []
 
 
-def test_refused_attempts_are_told_among_the_failures_and_found_by_key(
+def test_refused_attempts_are_listed_with_the_failures_and_found_by_key(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """Without a look at those that went well, or were handed back for other reasons."""
+    """Successes and tasks that were handed back for other reasons are not read for it."""
     agent = hire(host="n1")
     for task in agent.claim(8):
         assert agent.done(task) == "accepted"

@@ -17,8 +17,10 @@ from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.diagnosis.reasons import Reason
 from taskq.dispatch.heartbeats import encoded
 from taskq.upkeep.keeper import Keeper
-from taskq_agent.backoff import FAILURES
+from taskq_agent.errors import Refused
 from taskq_agent.protocol import Heartbeat, Trouble
+from taskq_agent.throttle import FAILURES
+from taskq_agent.wire import fitted
 from tests.fixtures.queues import Hire
 from tests.helpers.agent_processes import agent_process
 from tests.helpers.command_line import CommandLine
@@ -88,9 +90,9 @@ def test_broken_node_takes_little_is_shown_and_comes_back(
             ),
             timeout_s=60,
         )
-        told = trouble(queue, "bad")
-        assert told is not None
-        assert told["error_class"] == "exit-3"
+        shown = trouble(queue, "bad")
+        assert shown is not None
+        assert shown["error_class"] == "exit-3"
         assert "slowed: " in CommandLine(dsn).out("agents", "list")
         wait_until(lambda: campaign.status().done == TASKS, timeout_s=90)
         # One more after each pause, which is not longer for tasks that have failed before.
@@ -104,10 +106,10 @@ def test_broken_node_takes_little_is_shown_and_comes_back(
         wait_until(lambda: trouble(queue, "bad") is None, timeout_s=60)
 
 
-def test_trouble_is_as_the_last_beat_tells(
+def test_trouble_of_an_agent_is_that_of_its_last_heartbeat(
     campaign: Campaign, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
-    """Each beat says it, or that there is none; other sessions' beats change nothing."""
+    """A heartbeat without trouble ends it; those of other sessions change nothing."""
     agents = [hire(), hire()]
     (one, other) = (agent.session for agent in agents)
 
@@ -117,40 +119,43 @@ def test_trouble_is_as_the_last_beat_tells(
         shown = {agent.session_id: agent.trouble for agent in queue.agents()}
         return [shown[one], shown[other]]
 
-    told = {"failures": 9, "error_class": "no-scratch", "try_in_s": 12.5}
+    reported = {"failures": 9, "error_class": "no-scratch", "try_in_s": 12.5}
     slowed = Heartbeat(one, trouble=Trouble(9, "no-scratch", 12.5))
-    assert beat(slowed, Heartbeat(other)) == [told, None]
-    assert beat(Heartbeat(other)) == [told, None]
+    assert beat(slowed, Heartbeat(other)) == [reported, None]
+    assert beat(Heartbeat(other)) == [reported, None]
     assert beat(Heartbeat(one), Heartbeat(other)) == [None, None]
     assert campaign.status().total == 0
-    assert value(postgres, "select count(*) from taskq.session where trouble is not null") == 0
+    assert value(postgres, "select count(*) from taskq.session where said is not null") == 0
 
 
-def test_strange_class_of_error_can_be_kept(
-    campaign: Campaign, queue: Client, hire: Hire, postgres: Postgres, dsn: str
+def test_strange_class_of_error_is_cleaned_and_cut_by_the_agent_that_sends_it(
+    campaign: Campaign, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
-    """It is cut, and shown as it can be printed."""
+    """A class that is too long would otherwise be refused, with its heartbeat."""
     strange = Trouble(9, "\x00\x1b[31mred" + "x" * 5_000, 1.0)
-    beat = Heartbeat(hire().session, trouble=strange)
+    session = hire().session
+    with pytest.raises(Refused, match="error_class"):
+        encoded(Heartbeat(session, trouble=strange))
+    beat = Heartbeat(session, trouble=fitted(strange))
     postgres.execute("select * from taskq.beat(%s)", [f"[{encoded(beat)}]"])
     (agent,) = queue.agents(campaign.path)
     assert agent.trouble is not None
-    assert len(agent.trouble["error_class"]) <= 200
-    assert "\x1b" not in CommandLine(dsn).out("agents", "list")
+    assert agent.trouble["error_class"] == ("red" + "x" * 5_000)[:200]
 
 
-def test_no_more_of_a_trouble_is_kept_than_is_shown(
-    queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
+def test_trouble_is_kept_as_it_is_declared_and_printed_without_control_characters(
+    queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
-    """Anyone who speaks with the database, in whatever language."""
-    shown = {"failures": 8, "error_class": "\x1b" * 200, "try_in_s": 2.5}
-    trouble = shown | {"error_class": "\x1b" * 1_000, "odd": "x" * 9_000}
-    trouble["warnings"] = ["clock", "\x1b[2J", *["clock", "x" * 9_000] * 1_000]
+    """A client in another language may have sent it."""
+    shown = {"failures": 8, "error_class": "\x1b[2J" * 40, "try_in_s": 2.5}
+    trouble = shown | {"odd": "x", "warnings": ["clock", "\x1b[2J"]}
     said = [{"session": hire().session, "trouble": trouble}]
     postgres.execute("select * from taskq.beat(%s)", [json.dumps(said)])
     (agent,) = queue.agents(campaign.path)
     assert agent.trouble == shown
-    assert agent.warnings == ["clock"]
+    assert agent.warnings == ["clock", "\x1b[2J"]
+    taskq = CommandLine(dsn)
+    assert "\x1b" not in taskq.out("agents", "list") + taskq.out("host", "show", "node1")
 
 
 def test_agent_with_warnings_is_shown_and_works_as_others(
@@ -195,12 +200,11 @@ def test_agent_with_warnings_is_shown_and_works_as_others(
     "trouble",
     [
         "a word",
-        [],
         7,
-        {},
         {"failures": "many", "error_class": "x", "try_in_s": 1},
         {"failures": 1, "error_class": "x", "try_in_s": "soon"},
-        {"failures": 1, "error_class": None, "try_in_s": 1},
+        {"failures": 1, "warnings": "clock"},
+        {"failures": 1, "error_class": "x" * 20_000},
     ],
 )
 def test_trouble_of_another_form_is_refused(

@@ -8,15 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from taskq import Client
+from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.upkeep.channels import Channels
 from taskq.upkeep.notifications import Notifications
 from taskq.upkeep.sender import Sender
+from tests.helpers.campaigns import servable
+from tests.helpers.postgres import Postgres, keep
 from tests.integration.notify.support import Receiver
 
 Hook = Callable[..., None]
 Program = Callable[[str, str], Path]
+
+
+@pytest.fixture(autouse=True)
+def _kept(postgres: Postgres) -> None:
+    """Let there be a keeper."""
+    keep(postgres)
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give an open campaign without tasks, /c, which agents may choose."""
+    return servable(queue, "/c")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from taskq.db.connections import Database
+from taskq.upkeep.looks import Looks
 from taskq.upkeep.sender import Sender
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
@@ -18,14 +19,17 @@ from tests.helpers.waiting import wait_until
 PATIENCE_S = 60.0
 
 
-def look(
-    database: Database, postgres: Postgres, *disks: dict[str, Any], troubles: str | None = None
-) -> int:
-    """Look for events now; return how many were noted."""
+def look(database: Database, postgres: Postgres, *disks: str) -> int:
+    """Look for events now, as a keeper does; return how many were noted. disks: folders."""
+    return noted(database, postgres, Looks(database, disks))
+
+
+def noted(database: Database, postgres: Postgres, looks: Looks) -> int:
+    """Let a keeper look now; return how many events were noted."""
     postgres.execute("update taskq.notify_watch set due_at = now() - interval '1 s'")
-    noted = database.value("note_events", disks=json.dumps(disks), troubles=troubles)
-    assert noted is not None
-    return int(noted)
+    number = looks.look(database)
+    assert number is not None
+    return number
 
 
 def pass_by(postgres: Postgres, seconds: float) -> None:

@@ -11,9 +11,11 @@ import pytest
 
 from taskq import Campaign
 from taskq.db.connections import Database
+from taskq.diagnosis.events import TROUBLE
+from taskq.model.errors import Unavailable
+from taskq.upkeep.looks import Looks
 from taskq.upkeep.notifications import Notifications
-from taskq.upkeep.texts import TROUBLE, message
-from taskq.upkeep.troubles import TroubleWatch
+from taskq.upkeep.texts import message
 from tests.fixtures.logins import Staff
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
@@ -136,7 +138,7 @@ def test_test_that_fails_says_why(
     ],
     ids=lambda words: " ".join(words)[:40].encode("unicode_escape").decode(),
 )
-def test_what_is_no_rule_is_refused(
+def test_malformed_rule_is_refused(
     taskq: CommandLine, rules: Notifications, campaign: Campaign, words: list[str]
 ) -> None:
     """In a line, before anything is stored."""
@@ -175,13 +177,13 @@ def test_a_hundred_rules_are_enough(
 
 
 @pytest.mark.thorough
-def test_who_may_not_send_says_so_and_goes_on_with_the_upkeep(staff: Staff) -> None:
-    """A keeper needs the role operator to send; one without it is a keeper all the same."""
+def test_keeper_without_the_right_to_send_does_its_other_work(staff: Staff) -> None:
+    """It logs that sending needs the role operator."""
     gateway = staff.login("gateway")
     with gateway.taskq.process("keeper") as keeper:
         assert keeper.stderr is not None
         line = keeper.stderr.readline()
-        assert "notifications are not sent" in line
+        assert "the sending of notifications cannot be done now" in line
         assert "permission denied" in line
         keeper.terminate()
         assert keeper.wait(PATIENCE_S) == 0
@@ -207,29 +209,42 @@ def test_options_that_make_no_sense_end_a_keeper(taskq: CommandLine, words: list
     assert "secret" not in result.stderr
 
 
-def test_trouble_that_explain_names_is_told_once_with_its_commands(
-    database: Database, campaign: Campaign, rules: Notifications, postgres: Postgres
+def test_trouble_that_explain_names_is_reported_once_with_its_commands(
+    database: Database,
+    campaign: Campaign,
+    rules: Notifications,
+    postgres: Postgres,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A keeper that has not looked yet, or cannot, ends nothing; one that finds nothing does."""
+    """A look that fails ends nothing; one that finds nothing does."""
     rules.add("t", "/c", [TROUBLE], "webhook:here")
-    campaign.change(replace(campaign.spec(), handler=None))
+    spec = campaign.spec()
+    campaign.change(replace(spec, handler=None))
     campaign.seed([{}])
-    watch = TroubleWatch(database)
-    troubles = watch.found()
-    assert troubles is not None
-    assert watch.found() == troubles, "one look a minute"
-    assert look(database, postgres, troubles=troubles) == 0, "it may end by itself"
+    assert look(database, postgres) == 0, "it may end by itself"
+    with monkeypatch.context() as broken:
+
+        def fails(*_: object, **__: object) -> None:
+            raise Unavailable("the server is away")
+
+        broken.setattr("taskq.upkeep.looks.read_facts", fails)
+        postgres.execute("update taskq.notify_watch set due_at = now() - interval '1 s'")
+        assert Looks(database).look(database) is None
     pass_by(postgres, 300)
     assert look(database, postgres) == 1
     (event,) = rules.events("t")
-    assert (event.event, event.subject) == (TROUBLE, "no-handler")
+    assert (event.event, event.subject) == ("no-handler", "/c")
     assert event.figures["text"] == "1 task waits: it has no handler, so no agent can run it."
-    told = message("t", "/c", [asdict(event) | {"event_id": "e", "noted_at": ""}], host="h")
-    assert told["text"].startswith(event.figures["text"] + "\n  $ taskq campaign change /c -- PROG")
-    assert told["events"][0]["campaign"] == "/c"
-    assert look(database, postgres, troubles="[]") == 0
+    sent = message("t", "/c", [asdict(event) | {"event_id": "e", "noted_at": ""}], host="h")
+    text = f"/c: {event.figures['text']}\n  $ taskq campaign change /c -- PROG"
+    assert sent["text"].startswith(text)
+    (only,) = sent["events"]
+    assert (only["event"], only["code"], only["campaign"]) == (TROUBLE, "no-handler", "/c")
+    campaign.change(spec)
+    assert look(database, postgres) == 0
     pass_by(postgres, 601)
-    assert look(database, postgres, troubles="[]") == 0
-    assert look(database, postgres, troubles=troubles) == 0, "it lasts for five minutes first"
+    assert look(database, postgres) == 0
+    campaign.change(replace(spec, handler=None))
+    assert look(database, postgres) == 0, "it lasts for five minutes first"
     pass_by(postgres, 300)
-    assert look(database, postgres, troubles=troubles) == 1
+    assert look(database, postgres) == 1

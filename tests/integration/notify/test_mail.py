@@ -109,7 +109,7 @@ def tell(database: Database, campaign: Campaign, rules: Notifications) -> Iterat
     rules.add("m", campaign.path, ["paused"], "mail:ann@example.org")
     senders: list[Sender] = []
 
-    def told(server: SmtpServer) -> str | None:
+    def received(server: SmtpServer) -> str | None:
         senders.append(Sender(database, Channels(smtp=server, mail_from=SENDER)))
         event, failed = rules.test("m"), rules.rule("m").attempts
         send(
@@ -118,7 +118,7 @@ def tell(database: Database, campaign: Campaign, rules: Notifications) -> Iterat
         )
         return rules.rule("m").trouble
 
-    yield told
+    yield received
     for one in senders:
         one.close()
 
@@ -156,10 +156,10 @@ def test_password_goes_to_an_encrypted_server_only(
 
 
 @pytest.mark.thorough
-def test_refusal_of_a_mail_server_is_told(
+def test_refusal_of_a_mail_server_is_reported_in_its_words(
     serve: Any, tell: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In its own words; not the password."""
+    """Without the password."""
     monkeypatch.setenv("TASKQ_SMTP_PASSWORD", "wr0ng")
     trouble = tell(serve(tls=True, auth=True))
     assert "535" in trouble

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -29,6 +30,7 @@ FOLDERS = {
     "taskq_cli": "cli/taskq_cli",
 }
 EXTRAS = "options.extras_require"
+NAMED = re.compile(r"""(?:ExtraMissing|with needs|how_to_install)\([^()]*?["']([\w-]+)["']""")
 
 
 def setup() -> ConfigParser:
@@ -37,8 +39,8 @@ def setup() -> ConfigParser:
     return config
 
 
-def test_messages_name_the_distribution_and_extras_that_exist() -> None:
-    """`pip install taskq` brings a stranger's package."""
+def test_messages_name_extras_that_exist_and_no_name_of_an_index() -> None:
+    """`pip install taskq` brings a stranger's package, and a stranger may register other names."""
     config = setup()
     assert config["metadata"]["name"] == DISTRIBUTION
     sources = [
@@ -46,16 +48,10 @@ def test_messages_name_the_distribution_and_extras_that_exist() -> None:
         for folder in ("taskq", "cli/taskq_cli", "agents/taskq_agent")
         for path in (ROOT / folder).rglob("*.py")
     ]
-    named = {
-        extra
-        for path in sources
-        for extra in re.findall(
-            r"(?:ExtraMissing|with needs)\([^()]*?\"([\w-]+)\"", path.read_text()
-        )
-    }
+    named = {extra for path in sources for extra in NAMED.findall(path.read_text())}
     assert named
     assert named <= set(config[EXTRAS])
-    assert not [path for path in sources if "pip install 'taskq[" in path.read_text()]
+    assert not [path for path in sources if "pip install 'taskq" in path.read_text()]
 
 
 def test_readme_says_which_extra_is_for_whom() -> None:
@@ -108,9 +104,9 @@ def test_type_checkers_know_an_editable_installation(tmp_path: Path) -> None:
     file = tmp_path / "user.py"
     file.write_text("import taskq\ntaskq.conect()\nx: int = taskq.connect()\n")
     argv = [sys.executable, "-I", "-m", "mypy", "--python-executable", python, file.name]
-    told = subprocess.run(argv, cwd=tmp_path, check=False, capture_output=True, text=True).stdout
-    assert 'Module has no attribute "conect"' in told
-    assert 'has type "Client"' in told
+    output = subprocess.run(argv, cwd=tmp_path, check=False, capture_output=True, text=True).stdout
+    assert 'Module has no attribute "conect"' in output
+    assert 'has type "Client"' in output
 
 
 @pytest.fixture
@@ -188,6 +184,11 @@ def test_quick_start_works_in_an_empty_environment(
         assert len(installed.results()) == 2
     finally:
         installed.taskq("down")
+    python[2] = "from taskq_agent.release import how_to_install; print(how_to_install('joblib'))"
+    said = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    command = shlex.split(said.strip().strip("`"))
+    subprocess.run([python[0], "-m", *command], cwd=tmp_path, check=True)
+    subprocess.run([python[0], "-c", "import joblib"], cwd=tmp_path, check=True)
 
 
 @pytest.mark.thorough
@@ -229,6 +230,16 @@ def test_page_of_the_package_has_links_that_lead_somewhere(dist: Path) -> None:
     assert len(pages) > 20
     assert [page for page in pages if not page.startswith("https://")] == []
     assert f"{url}/{VERSION}/docs/cli.html#keys-of-tasks" in pages
+
+
+@pytest.mark.thorough
+def test_wheel_has_each_file_of_sql(dist: Path) -> None:
+    """In whatever folder: a function that is missing there is missing in each new database."""
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as members:
+        packed = {one for one in members.namelist() if one.endswith(".sql")}
+    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "sql").rglob("*.sql")}
+    assert {f"taskq/{file}" for file in files} <= packed
 
 
 def test_checkout_with_placeholders_is_not_released(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""docs/sql.md says each function that a role may call, and its example can be typed."""
+"""The page about SQL says each function that a role may call, and its example can be typed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from taskq import Client
 from taskq.db.catalogue import ROLES, granted_functions
 from tests.helpers.errors_page import PAGE as ERRORS
 from tests.helpers.psql import psql_program
-from tests.helpers.sql_page import MARK, PAGE, ROOT, page
+from tests.helpers.sql_page import PAGE, ROOT, offered, page
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-def test_the_page_is_what_the_headers_of_functions_say() -> None:
-    """`make schema` writes it; each function has its parameters, its result and its errors."""
-    assert page() == TEXT, "run `make schema`"
-    listed = re.findall(r"^### (\w+)$", TEXT.partition(MARK)[2], re.MULTILINE)
-    assert listed == granted_functions(ROLES)
+def test_the_page_of_the_site_has_each_function_that_a_role_may_call() -> None:
+    """With its parameters, its result and its errors; and what a gateway runs."""
+    made = page()
+    assert re.findall(r"^### (\w+)$", made, re.MULTILINE) == granted_functions(ROLES)
+    for one in granted_functions(ROLES):
+        assert f": `{one}(" in made, one
+        assert f"```text\n{one}(" in made, one
+    assert offered() in made
+    assert "<!--" not in made
 
 
 def test_the_page_of_errors_has_each_code() -> None:

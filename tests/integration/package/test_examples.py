@@ -198,8 +198,8 @@ def test_campaign_files_are_well_formed(command: CommandLine, campaign_file: str
     )
 
 
-def test_agent_in_shell_speaks_the_verbs(dsn: str, queue: Client) -> None:
-    """It claims, completes and fails tasks with psql alone, in at most 40 lines."""
+def test_agent_written_in_shell_works_with_psql_alone(dsn: str, queue: Client) -> None:
+    """It claims, completes and fails tasks in at most 40 lines."""
     script = EXAMPLES / "shell-agent/agent.sh"
     assert len(script.read_text().splitlines()) <= 40
     campaign = queue.create_campaign("/shell")

@@ -6,7 +6,7 @@ from typing import Any
 
 from taskq import Client
 from taskq.db.access import Queries
-from taskq.model.views import PilotJob, PilotView
+from taskq.model.pilot_views import PilotJob, PilotView
 from taskq.pilots.loop import PilotLoop
 from taskq.pilots.reconcile import MISSING_POLLS, MISSING_S, PilotRound
 from tests.helpers.campaigns import servable

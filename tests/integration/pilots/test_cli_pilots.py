@@ -83,7 +83,8 @@ def test_setup_lines_come_from_a_file(taskq: CommandLine, tmp_path: Path) -> Non
     (tmp_path / "setup").write_text("module load python\n")
     words = ["pilots", "add", "slurm", "hpc", "--campaign", "/c", "--folder", str(tmp_path)]
     script = taskq.out(*words, "--setup", tmp_path / "setup", "--dry-run")
-    assert "\nexport TASKQ_END_TIME\nmodule load python\n" in script
+    assert script.startswith("#!/bin/bash -l\n")
+    assert "\nset -e\nmodule load python\nset +e\n" in script
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_end_of_a_job_of_many_nodes_ends_the_leases_of_all_its_agents(
 
 
 @pytest.mark.parametrize("reason", ["memory", "node", "time"])
-def test_what_the_end_of_a_job_lost_is_a_loss_whatever_its_class(
+def test_attempt_that_the_end_of_a_job_ended_counts_as_lost_whatever_its_class(
     scene: PilotScene, hire: Hire, postgres: Postgres, reason: EndReason
 ) -> None:
     """A late success of such an attempt is salvaged, and the counts and the audit agree on it."""

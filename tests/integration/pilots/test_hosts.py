@@ -83,7 +83,7 @@ def wait_for(driver: Hosts, state: str, name: str = NAME) -> SeenJob:
     return found
 
 
-def test_job_is_submitted_once_whoever_asks(folder: Path) -> None:
+def test_job_is_submitted_once_if_two_ask_at_once(folder: Path) -> None:
     """Its name is a folder, which two cannot make."""
     driver = here(folder)
     driver.prepare({})
@@ -119,8 +119,8 @@ def test_job_outlives_the_loop(folder: Path) -> None:
     assert os.getpgid(number) != os.getpgid(0)
 
 
-def test_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    """As a full disk is."""
+def test_error_names_the_folder_of_jobs_that_cannot_be_written(tmp_path: Path) -> None:
+    """A file stands in its place."""
     (tmp_path / "jobs").write_text("a file")
     with pytest.raises(BatchSystemError, match=r"cannot write in .*/jobs: "):
         here(tmp_path / "jobs").prepare({})

@@ -59,7 +59,7 @@ def test_manifests_are_what_the_published_schemas_say(
             kubernetes_validate.validate(item, release, strict=True)
 
 
-def test_what_an_operator_adds_is_kept(programs: Programs) -> None:
+def test_additions_of_an_operator_to_the_manifest_are_kept(programs: Programs) -> None:
     """Next to what taskq depends on."""
     made = driver(programs, pod=json.dumps(POD), gpus="amd.com/gpu:2", time_limit="90m", cores=4)
     pod = json.loads(made.script([NAME], "/c", ["taskq"]))["spec"]["template"]["spec"]

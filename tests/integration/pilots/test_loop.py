@@ -210,12 +210,14 @@ def test_jobs_that_die_unheard_pause_the_pilot(scene: PilotScene) -> None:
     assert pilot.status == "paused"
     assert pilot.paused_why is not None
     assert pilot.paused_why.startswith("5 jobs died before their agents were heard")
-    assert pilot.paused_why.endswith("FAILED, NonZeroExitCode: python3: not found")
+    assert pilot.paused_why.endswith("FAILED, NonZeroExitCode: starting | python3: not found")
     assert scene.jobs()[-1].tail == "starting\npython3: not found"
 
 
-def test_an_agent_that_is_heard_ends_the_row(scene: PilotScene, hire: Hire) -> None:
-    """And the pilot goes on."""
+def test_first_heartbeat_of_an_agent_ends_the_series_of_failures(
+    scene: PilotScene, hire: Hire
+) -> None:
+    """The pilot continues."""
     scene.add()
     scene.seed(8)
     scene.batch.refusal = "busy"
@@ -373,7 +375,7 @@ def test_damaged_pilot_keeps_no_other_waiting(scene: PilotScene, postgres: Postg
     assert "slip" in first.trouble
 
 
-def test_campaign_that_is_gone_is_said(scene: PilotScene) -> None:
+def test_pilot_of_a_removed_campaign_reports_it_and_holds_up_no_other(scene: PilotScene) -> None:
     """And keeps no other pilot waiting."""
     scene.add()
     queue = scene.queue

@@ -49,7 +49,7 @@ def at_gateway(
 def test_pilots_of_others_are_not_seen_and_not_steered(
     queue: Client, at_gateway: AtGateway
 ) -> None:
-    """Nor is it told whether they are there; a path that only begins alike is another."""
+    """It does not reveal whether they exist; a path that only begins alike is another."""
     (mine,) = queue.pilots.list()
     loop = {"pilot": mine.pilot_id, "holder": str(uuid.uuid4())}
     hold = {**loop, "term_s": 60.0, "host": "h"}
@@ -71,15 +71,15 @@ def test_pilots_of_others_are_not_seen_and_not_steered(
     with pytest.raises(Conflict):
         ask.rows("begin_pilot_jobs", **loop, place=None, most=10, wanted=1)
     assert queue.pilots.pilot("hpc").status == "active"
-    queue.pilots.create("beside", "slurm", "/cc", {"folder": "/jobs"})
+    queue.pilots.create("elsewhere", "slurm", "/cc", {"folder": "/jobs"})
     assert [one.name for one in at_gateway("/c").pilots.list()] == ["hpc"]
     for owner in (at_gateway("/c"), at_gateway("/"), at_gateway("/c", kind="submitter")):
         assert owner.pilots.pilot("hpc").settings == mine.settings
         assert owner.pilots.set_status("hpc", "paused") == 0
 
 
-def test_what_a_loop_runs_is_stored_by_a_login_only(at_gateway: AtGateway) -> None:
-    """Or anyone who has a token would run programs as the user of any loop."""
+def test_settings_of_pilots_can_be_stored_by_logins_only(at_gateway: AtGateway) -> None:
+    """Otherwise anyone with a token could run programs as the user of any loop."""
     manager = at_gateway("/", kind="pickler")
     for replace in (False, True):
         with pytest.raises(NotOverGateway, match="create_pilot"):

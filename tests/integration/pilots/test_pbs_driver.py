@@ -75,7 +75,7 @@ def test_script_goes_through_standard_input(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize("said", ["", "Welcome!", "qsub: waiting for job 42.pbs to start"])
-def test_what_is_no_number_of_a_job_is_an_error(programs: Programs, said: str) -> None:
+def test_malformed_number_of_a_job_is_an_error(programs: Programs, said: str) -> None:
     """The job may be there, says a later round."""
     programs.say("qsub", f"echo '{said}'")
     with pytest.raises(BatchSystemError, match="qsub gave no number"):
@@ -187,8 +187,8 @@ def test_a_job_that_goes_while_it_is_looked_at_hides_no_other(programs: Programs
     known = programs.folder / "known"
     known.write_text("41.pbs\n42.pbs\n")
     programs.say("qselect", f'case "$*" in *-x*) ;; *) cat {known};; esac')
-    told = f"echo 42.pbs > {known}\ncat <<'END'\n{job(job_state='R')}\nEND"
-    programs.say("qstat", told)
+    script = f"echo 42.pbs > {known}\ncat <<'END'\n{job(job_state='R')}\nEND"
+    programs.say("qstat", script)
     assert driver(programs).jobs([NAME])[NAME].state == "running"
     assert programs.arguments("qstat") == "-E -f 42.pbs"
     programs.say("qstat", f"rm -f {known}; touch {known}\necho Unknown Job Id; exit 153")

@@ -86,8 +86,10 @@ def test_run_times_are_right_whatever_still_runs(
     assert usual_s >= mean(min(one, age_s) for one in truth) * 0.85
 
 
-def test_what_was_cut_off_lasted_longer_than_it_did(campaign: Campaign, postgres: Postgres) -> None:
-    """As do tasks that the ends of jobs take from their agents."""
+def test_attempt_that_was_cut_off_counts_as_longer_than_it_ran(
+    campaign: Campaign, postgres: Postgres
+) -> None:
+    """So do tasks that the ends of jobs take from their agents."""
     work(campaign, postgres, 100, 1_000.0, iter([100.0, 500.0] * 1_000).__next__)
     before = campaign.usual_run_s()
     postgres.execute(

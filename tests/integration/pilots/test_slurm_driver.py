@@ -81,11 +81,11 @@ def test_refusal_is_in_the_batch_systems_words(
 ) -> None:
     """Whatever they are, a database can store them."""
     programs.say("sbatch", body)
-    with pytest.raises(BatchSystemError) as told:
+    with pytest.raises(BatchSystemError) as raised:
         slurm.submit([NAME], "#!/bin/sh\n", None)
-    assert words in str(told.value)
-    assert "\0" not in str(told.value)
-    assert len(str(told.value)) < 1_200
+    assert words in str(raised.value)
+    assert "\0" not in str(raised.value)
+    assert len(str(raised.value)) < 1_200
 
 
 def test_script_goes_through_standard_input(slurm: Slurm, programs: Programs) -> None:

@@ -70,7 +70,7 @@ def test_a_batch_system_that_hangs_holds_up_no_other(scene: PilotScene) -> None:
 def test_a_loop_that_waits_for_its_batch_system_keeps_its_term(
     scene: PilotScene, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For many terms; no other acts meanwhile, and it is not told that another does."""
+    """For many terms; no other acts meanwhile, and no error says that another does."""
     monkeypatch.setattr(loops, "TERM_S", 3.0)
     scene.add()
     scene.seed(5)

@@ -43,7 +43,7 @@ def campaign_of(queue: Client, ligands: dict[str, str], **more: Any) -> Campaign
 
 
 @pytest.mark.thorough
-def test_what_waits_is_docked_in_the_order_that_the_model_expects(
+def test_ligands_are_docked_in_the_order_of_their_predicted_scores(
     queue: Client, hire: Hire, learn: ModuleType, ligands: dict[str, str]
 ) -> None:
     """Half of the best twentieth after a fifth; what is left over is cancelled."""

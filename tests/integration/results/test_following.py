@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from taskq import Campaign, Client, Conflict, Cursor, Seed, UsageError
 from taskq.db.catalogue import statement
 from taskq.db.connections import Database
-from taskq.results import cursor as cursors
+from taskq.results import following
 from tests.fixtures.queues import Hire
 from tests.helpers.meanwhile import meanwhile
 from tests.helpers.postgres import Postgres
@@ -51,7 +51,9 @@ def keys(campaign: Campaign, cursor: Cursor) -> list[str]:
     return [one.key for one in campaign.results(since=cursor)]
 
 
-def test_what_commits_late_is_not_missed(campaign: Campaign, hire: Hire, dsn: str) -> None:
+def test_cursor_misses_no_results_that_commit_late(
+    campaign: Campaign, hire: Hire, dsn: str
+) -> None:
     """Ids and ends of attempts precede those that were given; the commit follows them."""
     campaign.seed(Seed({}, f"t{n}") for n in range(4))
     agent, cursor = hire(), Cursor()
@@ -75,8 +77,8 @@ def test_each_result_is_given_once_whatever_the_order(
 ) -> None:
     """Of several campaigns, with failures, retries and late commits, in however small steps."""
     chance = random.Random(seed)
-    monkeypatch.setattr(cursors, "GAPS", chance.choice((1, 2, 1_000)))
-    monkeypatch.setattr(cursors, "SCAN", chance.choice((1, 2, 3, 5_000)))
+    monkeypatch.setattr(following, "GAPS", chance.choice((1, 2, 1_000)))
+    monkeypatch.setattr(following, "SCAN", chance.choice((1, 2, 3, 5_000)))
     top = queue.create_campaign("/w")
     for path in ("/w", "/w/a", "/w/b"):
         queue.create_campaign(path).seed(Seed({}, f"{path}{n}") for n in range(12))
@@ -144,7 +146,7 @@ def test_following_gives_each_result_once_and_ends(
     campaign: Campaign, hire: Hire, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While two agents work, one of which commits late, and after the last of them."""
-    monkeypatch.setattr(cursors, "POLL_S", 0.01)
+    monkeypatch.setattr(following, "POLL_S", 0.01)
     campaign.seed(Seed({}, f"t{n}") for n in range(300))
     campaign.seed([Seed({}, "fails")])
     agents = [hire(), hire()]
@@ -226,8 +228,8 @@ HEAD = '{"taskq_cursor":1,"campaign":"/c","created_at":"2026-11-22T01:02:03+00:0
     ],
     ids=lambda text: repr(text[-30:]),
 )
-def test_what_is_no_cursor_is_told(text: str, tmp_path: Path) -> None:
-    """Also what is nearly one: it would leave out results, or give them again."""
+def test_malformed_cursor_is_refused(text: str, tmp_path: Path) -> None:
+    """Also one that is nearly right: it would leave out results, or repeat them."""
     with pytest.raises(UsageError):
         Cursor.of_text(text)
     (tmp_path / "c").write_text(text)

@@ -139,7 +139,7 @@ def test_unfinished_stages_are_refused(queue: Client, hire: Hire, taskq: Command
     assert taskq.json(*seed, "--so-far", "--highest")["added"] == 1
 
 
-def test_who_seeds_again_adds_nothing(queue: Client, hire: Hire, taskq: CommandLine) -> None:
+def test_seeding_the_best_again_adds_nothing(queue: Client, hire: Hire, taskq: CommandLine) -> None:
     """The same are chosen each time; the counts are those of the message."""
     rows = [(f"t{n}", f"C{n % 50}", n // 2 if n % 10 else None) for n in range(200)]
     dock(queue, hire, {"/dock": rows})
@@ -165,7 +165,7 @@ def test_who_seeds_again_adds_nothing(queue: Client, hire: Hire, taskq: CommandL
 
 @pytest.mark.thorough
 def test_a_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: CommandLine) -> None:
-    """It begins before, and what belongs no longer is cancelled, or told if it has begun."""
+    """It begins before. What belongs to it no longer is cancelled, or counted if it has begun."""
     dock(queue, hire, {"/dock": [(f"t{n}", "C", n) for n in range(10, 20)]})
     first, second = queue.campaign("/dock"), queue.create_campaign("/md")
     first.seed([Seed({"smiles": "N"}, f"t{n}") for n in range(10)])
@@ -185,8 +185,8 @@ def test_a_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: Comm
             for task in claimed:
                 docking.done(task, {"score": int(task.key[1:])})
         output = feeding.communicate()[0]
-    told = {"done": 20, "ranked": 20, "left_out": 0, "chosen": 4, "cancelled": 1, "begun": 1}
-    assert json.loads(output) == {"path": "/md", **told, "some_begun": ["t10"]}
+    counts = {"done": 20, "ranked": 20, "left_out": 0, "chosen": 4, "cancelled": 1, "begun": 1}
+    assert json.loads(output) == {"path": "/md", **counts, "some_begun": ["t10"]}
     stored = {one.key: one.status for one in second.tasks()}
     assert stored == dict.fromkeys(("t0", "t1", "t2", "t3"), "waiting") | {
         "t10": "working",
@@ -220,7 +220,7 @@ def test_of_equal_results_the_first_seeded_is_chosen_however_late(
     assert [one.key for one in agent.claim(2)] == ["t0"]
 
 
-def test_what_an_agent_has_is_left_to_it(queue: Client, hire: Hire) -> None:
+def test_tasks_at_work_are_not_cancelled_at_the_end_of_a_stage(queue: Client, hire: Hire) -> None:
     """In the statement that cancels the others: no agent has to stop what has just begun."""
     campaign = queue.create_campaign("/md")
     campaign.seed({"n": n} for n in range(4))
@@ -274,10 +274,10 @@ def test_another_payload_matters_at_the_end(queue: Client, hire: Hire) -> None:
         ("--from /dock --best 5 --by result.score\udcff --lowest", 2, "UTF-8"),
     ],
 )
-def test_what_cannot_be_chosen_is_told(
+def test_impossible_choice_of_results_is_refused_in_a_line(
     queue: Client, hire: Hire, taskq: CommandLine, options: str, code: int, said: str
 ) -> None:
-    """In a line; nothing is added."""
+    """Nothing is added."""
     dock(queue, hire, {"/dock": [("a", "C", 1)]})
     queue.create_campaign("/md")
     exit_code, error = taskq.refused("seed", "/md", *options.split())
@@ -292,8 +292,8 @@ def test_nothing_done_gives_nothing(queue: Client) -> None:
     assert list(queue.best("/dock", by="result.score", n=1, group="payload.a")) == []
 
 
-def test_groups_without_a_value_are_told(queue: Client, hire: Hire) -> None:
-    """Rather than that nothing is chosen."""
+def test_grouping_by_a_field_that_no_result_has_raises(queue: Client, hire: Hire) -> None:
+    """An empty choice would look like an answer."""
     dock(queue, hire, {"/dock": [("a", "C", 1)]})
     with pytest.raises(UsageError, match=r"none of 1 result has .* a value in 'payload.ligand'"):
         list(queue.best("/dock", by="result.score", n=1, group="payload.ligand"))

@@ -61,7 +61,7 @@ def test_best_results_become_an_sdf_file(
 
 
 @pytest.mark.thorough
-def test_results_without_a_molecule_are_told_or_refused(
+def test_results_without_a_molecule_are_counted_or_refused(
     taskq: CommandLine, campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """Whatever is wrong with them; a file appears only when it is complete."""
@@ -85,8 +85,8 @@ def test_results_without_a_molecule_are_told_or_refused(
     assert f"1 result of /c written to {to}" in ended.stderr
     assert [fields["key"] for _, fields in read(to.read_bytes())] == ["good"]
     to.write_text("old")
-    code, told = taskq.refused("export", "/c", "--to", to, "--on-missing", "fail")
-    assert (code, "task 'none'" in told) == (66, True)
+    code, error = taskq.refused("export", "/c", "--to", to, "--on-missing", "fail")
+    assert (code, "task 'none'" in error) == (66, True)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
     words = ["--pose", "b.sdf", "-o", "sdf"]
     assert read(taskq("export", "/c", *words).stdout.encode())[0][1]["key"] == "two"
@@ -146,5 +146,5 @@ def test_conversion_goes_on_after_its_process(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(NoMolecule, match="longer than"):
         one.mol_block("REMARK" * 1_000_000)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"taskq-campaigns\[poses\]"):
+    with pytest.raises(UsageError, match=r"pip install .*\[poses\]"):
         one.mol_block(PDBQT)

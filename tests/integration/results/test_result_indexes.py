@@ -230,8 +230,8 @@ def test_indexes_are_bounded_and_dropped(
     "field",
     ["", "result", "result.", "score", "task_id", "nope.x", "error.x", f"result.{'x' * 256}"],
 )
-def test_what_cannot_be_indexed_is_told(campaign: Campaign, field: str) -> None:
-    """Also by those who speak with the function itself; a name is data, whatever is in it."""
+def test_field_that_cannot_be_indexed_is_refused(campaign: Campaign, field: str) -> None:
+    """Also by the SQL function itself; a name is data, whatever is in it."""
     with pytest.raises(UsageError):
         campaign.index(field)
     name = "result.a'\"; drop table taskq.attempt; --\x1b[31m"

@@ -101,7 +101,7 @@ def test_record_that_cannot_be_a_task_is_refused(
     assert campaign.status().total == 0
 
 
-def test_what_looks_bad_but_is_not_is_taken(campaign: Campaign) -> None:
+def test_unusual_but_valid_values_are_accepted(campaign: Campaign) -> None:
     """The limits themselves, odd characters, and text that only resembles an escape."""
     good = [
         Seed({}, "k" * 255),
@@ -183,7 +183,7 @@ def test_campaign_that_cannot_be_is_refused_by_the_database_too(
 
 
 @pytest.mark.usefixtures("campaign")
-def test_server_that_is_busy_is_told_apart_from_one_that_is_gone(dsn: str) -> None:
+def test_busy_server_is_not_reported_as_unreachable(dsn: str) -> None:
     """Both may be tried again later, but only one of them cannot be reached."""
     impatient = make_conninfo(dsn, options="-c lock_timeout=50ms")
     with psycopg.connect(dsn) as holder, taskq.connect(impatient) as queue:

@@ -134,8 +134,8 @@ def test_the_same_payload_is_known_however_it_is_written(theirs: Campaign) -> No
             refused(lambda one=second: theirs.submit(one.payload, one.key))
 
 
-def test_a_task_that_is_kept_beside_another_is_told_by_its_key(theirs: Campaign) -> None:
-    """Whatever Python takes for equal, as 1 and true."""
+def test_another_payload_of_a_key_is_kept_under_a_numbered_key(theirs: Campaign) -> None:
+    """An equal payload is kept once. 1 and true are not equal, whatever Python says."""
     for number, (one, other) in enumerate([*ALIKE, *UNLIKE]):
         key = f"k{number}"
         keys = [key, key if (one, other) in ALIKE else f"{key}#2"]
@@ -164,11 +164,11 @@ def test_sql_clients_compare_the_texts_that_they_send(postgres: Postgres) -> Non
 def test_skipped_conflicts_are_counted_and_named(theirs: Campaign) -> None:
     """What is stored stays, and what goes with them is added."""
     theirs.seed([Seed({"n": 1}, "a")])
-    told: list[Clash] = []
+    clashes: list[Clash] = []
     records = [Seed({"n": 2}, "a"), Seed({"n": 1}, "b"), Seed({"n": 3}, "b"), Seed({"n": 1}, "a")]
-    count = theirs.seed(records, on_conflict="skip", on_clash=told.append)
+    count = theirs.seed(records, on_conflict="skip", on_clash=clashes.append)
     assert (count.read, count.added, count.known, count.conflicts) == (4, 1, 1, 2)
-    assert [(clash.key, clash.offered, clash.number) for clash in told] == [
+    assert [(clash.key, clash.offered, clash.number) for clash in clashes] == [
         ("a", '{"n": 2}', 1),
         ("b", '{"n": 3}', 3),
     ]
@@ -185,8 +185,8 @@ def test_conflicts_can_be_kept_under_numbered_keys(between: int, theirs: Campaig
         *(Seed({"n": n}, "a", priority=n) for n in (3, 1, 2, 4)),
         Seed({"n": 2}, "b"),
     ]
-    told: list[Clash] = []
-    count = theirs.seed(records, on_conflict="keep-both", on_clash=told.append)
+    clashes: list[Clash] = []
+    count = theirs.seed(records, on_conflict="keep-both", on_clash=clashes.append)
     assert (count.added, count.known, count.conflicts) == (between + 5, 3, 3)
     kept = {key: row for key, row in payloads(theirs).items() if not key.isdigit()}
     assert kept == {
@@ -197,10 +197,12 @@ def test_conflicts_can_be_kept_under_numbered_keys(between: int, theirs: Campaig
         "b": {"n": 2},
     }
     assert [theirs.task(key).priority for key in ("a", "a#2", "a#4")] == [1, 2, 4]
-    assert [clash.offered for clash in told] == ['{"n": 2}', '{"n": 3}', '{"n": 4}']
+    assert [clash.offered for clash in clashes] == ['{"n": 2}', '{"n": 3}', '{"n": 4}']
 
 
-def test_what_was_kept_is_known_ever_after(theirs: Campaign, staff: Staff) -> None:
+def test_payloads_kept_under_numbered_keys_are_known_afterwards(
+    theirs: Campaign, staff: Staff
+) -> None:
     """Seeded again, in another order, in parts, one by one, with any choice."""
     records = [Seed({"n": n}, key) for n in range(4) for key in ("a", "b")]
     theirs.seed(records, on_conflict="keep-both")
@@ -282,12 +284,12 @@ def test_of_very_many_conflicts_all_are_counted_and_some_named(campaign: Campaig
     many = 3 * CHUNK + 17
     assert many > MAX_REPORTED_CLASHES > CHUNK
     assert campaign.seed(Seed({"n": n}, f"{n}") for n in range(many)).added == many
-    told: list[Clash] = []
+    clashes: list[Clash] = []
     count = campaign.seed(
-        (Seed({"m": n}, f"{n}") for n in range(many)), on_conflict="skip", on_clash=told.append
+        (Seed({"m": n}, f"{n}") for n in range(many)), on_conflict="skip", on_clash=clashes.append
     )
     assert (count.read, count.added, count.known, count.conflicts) == (many, 0, 0, many)
-    assert [clash.number for clash in told] == list(range(1, MAX_REPORTED_CLASHES + 1))
+    assert [clash.number for clash in clashes] == list(range(1, MAX_REPORTED_CLASHES + 1))
     progress: list[int] = []
     count = campaign.seed(
         (Seed({"m": n}, "0") for n in range(many)),
@@ -304,15 +306,15 @@ def test_named_payloads_are_short_and_show_where_they_differ(theirs: Campaign) -
     """Nothing in them is obeyed by a terminal, in keys neither."""
     same = "x" * 30_000
     theirs.seed([Seed({"text": f"{same}1{same}"}, "long"), Seed({}, "[2J\u202e")])
-    told: list[Clash] = []
+    clashes: list[Clash] = []
     offered = [
         Seed({"text": f"{same}2{same}"}, "long"),
         Seed({"t": "\x1b[31m\x07\x9b\u202e\u2028\n" * 40}, "[2J\u202e"),
     ]
-    theirs.seed(offered, on_conflict="skip", on_clash=told.append)
-    assert "x1x" in told[0].stored
-    assert "x2x" in told[0].offered
-    for clash in told:
+    theirs.seed(offered, on_conflict="skip", on_clash=clashes.append)
+    assert "x1x" in clashes[0].stored
+    assert "x2x" in clashes[0].offered
+    for clash in clashes:
         for text in (clash.stored, clash.offered):
             assert len(text) <= 200
             assert text.isprintable()
@@ -358,7 +360,9 @@ def test_sql_clients_choose_what_becomes_of_conflicts(
     assert_counts_are_true(postgres)
 
 
-def test_a_choice_that_is_none_is_told(campaign: Campaign) -> None:
+def test_unknown_choice_for_conflicts_is_refused_before_anything_is_read(
+    campaign: Campaign,
+) -> None:
     """Before anything is read."""
     both: Any = "both"
     for act in (

@@ -115,10 +115,10 @@ def test_single_claims_and_lone_tasks_have_rows(
 
 
 @pytest.mark.parametrize("outcome", ["failed", "released"])
-def test_what_does_not_succeed_is_unpacked(
+def test_only_unsuccessful_tasks_of_a_bundle_are_unpacked(
     outcome: str, agent: ScriptedAgent, hire: Hire, postgres: Postgres
 ) -> None:
-    """The others of its bundle stay there; it is tried again under its next number."""
+    """The others of the bundle stay there; the task is tried again under its next number."""
     tasks = agent.claim(4)
     words = [
         report_of(task, outcome if task is tasks[2] else "done", by=agent.session)
@@ -162,7 +162,7 @@ def test_tasks_of_a_bundle_are_not_compared_with_each_that_is_unpacked(
     plans: list[str] = []
     postgres.execute("set plan_cache_mode = force_generic_plan")
     with watched(postgres):
-        postgres.add_notice_handler(lambda told: plans.append(told.message_primary or ""))
+        postgres.add_notice_handler(lambda notice: plans.append(notice.message_primary or ""))
         assert value(postgres, "select taskq.unpack(%s, %s)", agent.campaign, tasks[:2])
     (moving,) = [plan for plan in plans if "insert into taskq.task" in plan]
     assert moving.count("hashed SubPlan") == 2

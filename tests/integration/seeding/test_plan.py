@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from taskq.db.connections import Database
@@ -21,8 +19,8 @@ def test_plan_measures_the_server(database: Database, monkeypatch: pytest.Monkey
     monkeypatch.setattr(trial, "TASKS", 12_000)
     words = ("plan", "--agents", "1e6", "--task-time", 300, "--cores", 4, "--measure")
     line = CommandLine(database.dsn)
-    told = line.json(*words)
-    assert set(told["costs"]) == set(trial.Costs.__dataclass_fields__)
+    plan = line.json(*words)
+    assert set(plan["costs"]) == set(trial.Costs.__dataclass_fields__)
     for name in (
         "statement_us",
         "task_us",
@@ -31,8 +29,8 @@ def test_plan_measures_the_server(database: Database, monkeypatch: pytest.Monkey
         "log_heartbeat",
         "vacuum_mb_s",
     ):
-        assert told["costs"][name] > 0, name
-    sizes = [(one["together"], one["batch"]) for one in told["checks"]]
+        assert plan["costs"][name] > 0, name
+    sizes = [(one["together"], one["batch"]) for one in plan["checks"]]
     assert sizes == [*trial.CHECKED]
 
 
@@ -40,9 +38,7 @@ def test_server_elsewhere_is_not_measured(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its processes cannot be seen from here."""
-    exists = Path.exists
-    # Nothing else: what is imported or read for the first time looks for its files so, too.
-    monkeypatch.setattr(Path, "exists", lambda path: "/proc" not in str(path) and exists(path))
+    monkeypatch.setattr(trial, "exists", lambda path: "/proc" not in str(path))
     words = ("plan", "--agents", 1, "--task-time", 1, "--measure")
     code, said = CommandLine(database.dsn).refused(*words)
     assert code == UsageError.exit_code

@@ -119,7 +119,7 @@ def run(
     )
 
 
-def test_what_is_seeded_from_damaged_files_is_what_a_slow_reader_finds(
+def test_damaged_files_seed_what_a_slow_reader_finds(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """Each task, in its order, and each bad line by its number: none is lost, none is invented."""
@@ -195,7 +195,7 @@ TABLE = (
 )
 
 
-def test_what_is_seeded_from_a_damaged_table_is_what_a_slow_reader_finds(
+def test_damaged_tables_seed_what_a_slow_reader_finds(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """An open quote is one bad line; what is seeded is every line but those planted."""

@@ -27,7 +27,7 @@ MIB = 1024 * 1024
 pytestmark = pytest.mark.both_transports(
     near=[
         "test_interrupted_seeding_does_not_wait_for_a_database_that_hangs",
-        "test_progress_is_told_after_each_chunk",
+        "test_progress_is_reported_after_each_chunk",
         "test_seed_of_a_database_that_refuses_a_chunk_keeps_those_before",
         "test_seeded_tasks_are_claimed_while_seeding_goes_on",
     ]
@@ -146,7 +146,7 @@ def test_of_records_with_the_same_key_the_first_counts(campaign: Campaign) -> No
     assert campaign.task("000001").payload == {"n": 1}
 
 
-def test_tasks_without_keys_are_told_apart_by_their_payload(campaign: Campaign) -> None:
+def test_tasks_without_keys_are_identified_by_their_payload(campaign: Campaign) -> None:
     """In whatever order its names come; a different type is a different payload."""
     count = campaign.seed([{"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": "1", "b": 2}, {"a": 1}])
     assert (count.added, count.known) == (3, 1)
@@ -158,16 +158,16 @@ def test_campaigns_may_use_the_same_keys(queue: Client) -> None:
         assert queue.create_campaign(path).seed(numbered(3)).added == 3
 
 
-def test_progress_is_told_after_each_chunk(campaign: Campaign) -> None:
+def test_progress_is_reported_after_each_chunk(campaign: Campaign) -> None:
     """With what has been committed by then."""
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
     def on_progress(count: SeedCount) -> None:
         assert campaign.status().total == count.added
-        told.append((count.read, count.added))
+        reported.append((count.read, count.added))
 
     campaign.seed(numbered(CHUNK + 7), on_progress=on_progress)
-    assert told == [(CHUNK, CHUNK), (CHUNK + 7, CHUNK + 7)]
+    assert reported == [(CHUNK, CHUNK), (CHUNK + 7, CHUNK + 7)]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("the disk is gone")])
@@ -235,7 +235,7 @@ def test_seeds_in_different_orders_at_once_do_not_deadlock(
     assert_counts_are_true(postgres)
 
 
-def test_campaigns_are_seeded_beside_each_other(queue: Client, dsn: str) -> None:
+def test_campaigns_can_be_seeded_at_the_same_time(queue: Client, dsn: str) -> None:
     """A chunk that is under way holds up no other campaign."""
     first, second = queue.create_campaign("/a/one"), queue.create_campaign("/a/two")
     with psycopg.connect(dsn) as slow:
@@ -310,14 +310,14 @@ def test_memory_does_not_grow_with_the_number_of_tasks(command_line: CommandLine
 @pytest.mark.thorough
 def test_memory_does_not_grow_with_the_size_of_payloads(campaign: Campaign) -> None:
     """Chunks are bounded by their size too."""
-    told: list[int] = []
+    sizes: list[int] = []
     payload = "x" * 60_000
     count = campaign.seed(
         (Seed({"n": n, "text": payload}) for n in range(300)),
-        on_progress=lambda count: told.append(count.added),
+        on_progress=lambda count: sizes.append(count.added),
     )
     assert count.added == 300
-    chunks = [after - before for before, after in zip([0, *told], told)]  # noqa: B905 - one longer
+    chunks = [after - before for before, after in zip([0, *sizes], sizes)]  # noqa: B905 - one longer
     assert max(chunks) <= CHUNK_CHARS // len(payload) + 1
 
 

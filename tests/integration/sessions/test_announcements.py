@@ -71,7 +71,7 @@ async def test_nobody_is_notified_where_nobody_waits(
         assert value(postgres, "select taskq.announce_tasks()") is False
 
 
-async def test_who_holds_the_lock_holds_up_no_gateway(
+async def test_login_that_holds_the_lock_of_announcements_holds_up_no_gateway(
     campaign: Campaign,  # noqa: F811  # the fixture
     database: Database,
     postgres: Postgres,

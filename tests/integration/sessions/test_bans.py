@@ -67,8 +67,8 @@ def test_agents_of_a_banned_host_drain_and_keep_what_they_hold(
     assert ban.login == value(postgres, "select session_user")
 
 
-def test_agents_are_told_why(database: Database, queue: Client) -> None:
-    """With the answer to a heartbeat; and anyone who starts there is refused with the reason."""
+def test_agents_of_a_banned_host_learn_the_reason(database: Database, queue: Client) -> None:
+    """Connected ones from a heartbeat; new ones are refused with it."""
     transport = DirectTransport(database)
     welcome = transport.open(hello("n17"))
     try:
@@ -194,7 +194,7 @@ def test_banned_host_is_no_other_to_wait_for(
     hire(host="n2")
     first.fail(first.claim()[0])
     postgres.execute("update taskq.task set due_at = clock_timestamp()")
-    value(postgres, "select taskq.promote()")
+    value(postgres, "select taskq.promote_delayed()")
     assert first.claim() == []
     queue.fleet.ban("host", "n2", why="x")
     first.forget_position()
@@ -269,9 +269,9 @@ def test_command_bans_lists_and_lifts(dsn: str, hire: Hire) -> None:
     assert taskq.json(*ban)["agents"] == 0  # known by now
     banned = taskq.json("hosts", "--banned")
     assert [(one["name"], one["why"]) for one in banned] == [("n3", "hot"), ("n1", "hot")]
-    told = taskq.out("agents")
-    assert told.count("the host n1 is banned until 20") == 1
-    assert " banned " in told
+    listed = taskq.out("agents")
+    assert listed.count("the host n1 is banned until 20") == 1
+    assert " banned " in listed
     agents = {one["host"]: one["banned"] for one in taskq.json("agents")}
     assert agents["n2"] is None
     assert agents["n1"].endswith("Z: hot")

@@ -81,7 +81,7 @@ async def test_every_agent_gets_what_it_wants(campaign: Campaign, database: Data
         assert len({task.task for answer in answers for task in answer.tasks}) == 15
 
 
-async def test_nothing_to_claim_is_told_to_all_with_what_is_unfinished(
+async def test_all_claims_without_tasks_get_the_number_of_unfinished_ones(
     campaign: Campaign, database: Database
 ) -> None:
     """Who gets nothing learns how many tasks are left with others."""
@@ -103,7 +103,7 @@ async def test_nobody_is_sent_home_by_an_old_count(campaign: Campaign, database:
         assert answer.tasks or answer.unfinished == 1
 
 
-async def test_session_that_has_ended_is_told_alone(campaign: Campaign, database: Database) -> None:
+async def test_ended_session_in_a_batch_fails_alone(campaign: Campaign, database: Database) -> None:
     """The others of the same statement get their tasks."""
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 3)

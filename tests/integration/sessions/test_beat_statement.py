@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from taskq import Campaign
-from taskq_agent.protocol import new_lease
+from taskq_agent.lease_ids import new_lease
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, last_beats, value
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("true_counts")]
 BATCH = "select * from taskq.beat(%s)"
 
 
-def test_beat_that_says_nothing_of_tasks_only_lives_on(
+def test_heartbeat_without_tasks_only_keeps_its_session(
     agents: list[ScriptedAgent], postgres: Postgres
 ) -> None:
     """Also in the company of others that do."""
@@ -43,18 +43,19 @@ def test_beat_that_says_nothing_of_tasks_only_lives_on(
         '[{"session": "x"}]',
         '[{"session": 99999999999999999999}]',
         '[{"session": 1, "held": 3}]',
-        '[{"session": 1, "held": [[1, 2]]}]',
-        '[{"session": 1, "held": [[1, 2, "no lease"]]}]',
-        '[{"session": 1, "held": [[null, 2, "00000000-0000-7000-8000-000000000001"]]}]',
+        '[{"session": 1, "held": [[1, 2, "00000000-0000-7000-8000-000000000001"]]}]',
+        '[{"session": 1, "held": [{"campaign": 1, "task": 2}]}]',
+        '[{"session": 1, "held": [{"campaign": 1, "task": 2, "lease": "no lease"}]}]',
+        f'[{{"session": 1, "held": [{{"campaign": null, "task": 2, "lease": "{new_lease()}"}}]}}]',
         '[{"session": 1, "held": [], "pending": [null]}]',
         '[{"session": 1, "held": [], "drawn": "x"}]',
         '[{"session": 1}, {"session": 1}]',
     ],
 )
-def test_what_is_no_beat_changes_nothing(
+def test_malformed_heartbeat_changes_nothing(
     broken: str, agents: list[ScriptedAgent], postgres: Postgres
 ) -> None:
-    """An error of its own class, whatever is wrong, and nobody's beat is half done."""
+    """It ends in an error of its own class, and no other heartbeat is half done."""
     agents[0].claim(1)
     before = last_beats(postgres)
     with pytest.raises(psycopg.Error) as refused:
@@ -81,7 +82,7 @@ def test_sessions_are_locked_in_their_order_whatever_the_batch_says(
 
 
 @pytest.mark.parametrize("statistics", ["true", "absent", "empty", "cached"])
-def test_beats_go_by_key_whatever_the_statistics_say(
+def test_heartbeats_go_by_key_whatever_the_statistics_are(
     statistics: str, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """A batch reaches its own sessions and attempts, next to 5,000 others, and nothing else."""
@@ -106,7 +107,7 @@ def test_beats_go_by_key_whatever_the_statistics_say(
             [
                 {
                     "session": agent.session,
-                    "held": [[one.campaign, one.task, one.lease] for one in mine[:tasks]],
+                    "held": [one.fence for one in mine[:tasks]],
                     "pending": [],
                     "drawn": agent.drawn,
                 }

@@ -11,15 +11,15 @@ from taskq import Client
 from taskq.db.connections import Database
 from taskq.dispatch.group_commit import cancel
 from taskq.gateway.auth import Manager, TokenCache
-from taskq.gateway.fronted import Bindings
-from taskq.gateway.pace import StatementPool
+from taskq.gateway.bindings import Bindings
+from taskq.gateway.statement_pool import StatementPool
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import until
 
 
-def test_who_it_is_is_not_remembered_if_another_server_took_over_meanwhile(queue: Client) -> None:
-    """The one that was asked may not be the one that serves now."""
+def test_identity_is_not_cached_if_another_server_took_over_meanwhile(queue: Client) -> None:
+    """The server that was asked may not be the one that serves now."""
     token, _ = queue.tokens.create("manager", "m", ["/"])
     timeline = 1
 

@@ -15,7 +15,8 @@ from taskq.db.connections import Database
 from taskq.dispatch.heartbeats import HeartbeatBatcher
 from taskq.model.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, new_lease
+from taskq_agent.lease_ids import new_lease
+from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held
 from tests.helpers.postgres import Postgres, last_beats, statuses, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.helpers.variants import rest_thorough
@@ -67,7 +68,7 @@ def statements(database: Database, said: list[Heartbeat], *, most: int = 100) ->
     return sizes
 
 
-def test_beats_that_arrive_together_are_one_statement(
+def test_heartbeats_that_arrive_together_are_one_statement(
     agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """It keeps each of the sessions alive."""
@@ -156,7 +157,7 @@ def test_nobody_is_asked_about_the_claims_of_others(
         3,
     ),
 )
-def test_bad_beat_is_refused_alone(
+def test_bad_heartbeat_is_refused_alone(
     words: dict[str, Any], agents: list[ScriptedAgent], database: Database
 ) -> None:
     """Those that came with it are answered."""
@@ -166,7 +167,7 @@ def test_bad_beat_is_refused_alone(
     assert first == third == HeartbeatAnswer()
 
 
-async def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
+async def test_heartbeat_that_the_database_alone_finds_bad_is_refused_alone(
     agents: list[ScriptedAgent], database: Database
 ) -> None:
     """Should this side have overlooked something, it harms nobody else."""
@@ -181,7 +182,7 @@ async def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
         assert answers == [HeartbeatAnswer()] * 3
 
 
-def test_the_newest_of_two_beats_of_a_session_counts(
+def test_the_newest_of_two_heartbeats_of_a_session_counts(
     agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """Both callers get its answer."""
@@ -194,7 +195,7 @@ def test_the_newest_of_two_beats_of_a_session_counts(
     assert (now[first[0].key], now[second[0].key]) == ("waiting", "working")
 
 
-async def test_beat_that_nobody_waits_for_is_not_said(
+async def test_heartbeat_whose_client_has_gone_is_not_sent(
     agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """Its client has gone."""
@@ -224,7 +225,7 @@ def test_no_statement_grows_beyond_its_bounds(
     assert statements(database, [beat_of(agent) for agent in agents], most=most) == sizes
 
 
-def test_beat_that_names_much_goes_after_all_others(
+def test_heartbeat_that_names_much_goes_after_all_others(
     agents: list[ScriptedAgent], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself, so that what a client makes up costs the others nothing; all are answered."""
@@ -237,7 +238,7 @@ def test_beat_that_names_much_goes_after_all_others(
     assert len(answers[0].stop) == 21
 
 
-def test_beat_that_names_much_waits_although_others_beat_meanwhile(
+def test_heartbeat_that_names_much_has_its_turn_while_others_come(
     agents: list[ScriptedAgent], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After one of its kind it has its turn in time, not in the next pause; the end sends it."""
@@ -286,10 +287,10 @@ async def test_many_that_name_much_keep_nothing_busy_while_they_wait(
     assert len(looked) < 100
 
 
-async def test_database_that_does_not_answer_is_told_to_all(
+async def test_heartbeats_fail_together_when_the_database_does_not_answer(
     agents: list[ScriptedAgent], database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the next beat finds it again."""
+    """The next heartbeat finds the database again."""
     async with HeartbeatBatcher(database, GATHER_S) as heartbeats:
         with psycopg.connect(dsn) as other, monkeypatch.context() as soon:
             soon.setattr("taskq.dispatch.heartbeats.ANSWER_S", 0.5)
@@ -330,10 +331,10 @@ async def test_closing_sends_what_waits(
     assert all(after[agent.session] > before[agent.session] for agent in agents)
 
 
-def test_what_an_ended_session_left_is_not_the_beats_to_hand_on(
+def test_heartbeat_does_not_hand_on_tasks_of_ended_sessions(
     agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
-    """Whether it was lost or released, upkeep knows."""
+    """Upkeep knows whether they were lost or released."""
     agent = agents[0]
     (task,) = agent.claim(1)
     postgres.execute("update taskq.session set ended_at = now(), expired = true")

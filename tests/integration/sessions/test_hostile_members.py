@@ -129,13 +129,13 @@ async def test_spent_lease_id_strikes_no_campaign_off(
         statements.clear()
         spent = await batcher.exchange(claim, SERVING)
         assert spent.tasks == ()
-        assert spent.orders.claim_after_s, "it is told to wait with another"
+        assert spent.orders.claim_after_s, "it is asked to wait with its next claim"
         assert statements.total() == statements["exchange"] == 1, "it was tried again"
         assert len((await batcher.exchange(members.claim(1), SERVING)).tasks) == 1
         assert not statements["servable"]
 
 
-async def test_spent_lease_id_keeps_no_task_from_those_beside_it(
+async def test_claim_under_a_spent_lease_id_keeps_no_task_from_other_claims(
     campaign: Campaign, database: Database
 ) -> None:
     """In the same statement."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import psycopg
 import pytest
@@ -11,8 +12,9 @@ from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database
 from taskq.dispatch.direct import DirectTransport
 from taskq.model.errors import NotFound, SessionEnded, UsageError
-from taskq_agent.errors import SessionLost
-from taskq_agent.protocol import Heartbeat, Held, Hello, Request, new_lease
+from taskq_agent.errors import Refused, SessionLost
+from taskq_agent.lease_ids import new_lease
+from taskq_agent.protocol import Heartbeat, Held, Hello, Request
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import (
@@ -75,9 +77,7 @@ def test_lease_time_has_bounds(database: Database, lease_s: float) -> None:
 
 
 @pytest.mark.usefixtures("campaign")
-def test_what_an_agent_says_of_itself_is_cut_to_a_bounded_length(
-    queue: Client, database: Database
-) -> None:
+def test_texts_that_an_agent_gives_about_itself_are_cut(queue: Client, database: Database) -> None:
     """A host name of a megabyte is no reason to fail, nor to be kept."""
     open_session(database, host="h" * 1_000_000, release="r" * 1_000)
     (seen,) = queue.agents()
@@ -94,7 +94,7 @@ def test_session_keeps_what_its_agent_offers(queue: Client, database: Database) 
         open_session(database, offers=["mem>=64"])
 
 
-def test_beats_keep_a_session_alive(agent: ScriptedAgent, postgres: Postgres) -> None:
+def test_heartbeats_keep_a_session_alive(agent: ScriptedAgent, postgres: Postgres) -> None:
     """A session whose beat arrived in time does not expire."""
     (task,) = agent.claim(1)
     silence(postgres, agent.session)
@@ -118,8 +118,10 @@ def test_silent_session_expires_and_its_tasks_are_handed_out_again(
     assert expire(postgres) == 0
 
 
-def test_expired_session_is_told_so(agent: ScriptedAgent, postgres: Postgres) -> None:
-    """Neither beats nor claims revive it."""
+def test_expired_session_learns_that_it_has_expired(
+    agent: ScriptedAgent, postgres: Postgres
+) -> None:
+    """Heartbeats and claims do not revive it."""
     agent.claim(1)
     silence(postgres, agent.session)
     expire(postgres)
@@ -213,10 +215,10 @@ def test_leaving_agent_hands_back_what_it_holds(
     assert [(task.key, task.attempt) for task in hire().claim(1)] == [("a", 2)]
 
 
-def test_what_was_locked_when_its_agent_left_is_not_counted_as_lost(
+def test_task_that_was_locked_when_its_agent_left_is_not_counted_as_lost(
     agent: ScriptedAgent, postgres: Postgres, dsn: str
 ) -> None:
-    """A claim may hold a row locked for a moment that it does not take; upkeep comes back to it."""
+    """A claim may lock a row for a moment that it does not take; upkeep comes back to it."""
     first, second = agent.claim_singly(2)
     with psycopg.connect(dsn) as other:
         other.execute("select from taskq.task where task_id = %s for update", [second.task])
@@ -228,7 +230,7 @@ def test_what_was_locked_when_its_agent_left_is_not_counted_as_lost(
     assert first.task != second.task
 
 
-def test_beat_that_names_everything_changes_nothing(
+def test_heartbeat_that_names_everything_changes_nothing(
     agent: ScriptedAgent, postgres: Postgres
 ) -> None:
     """The ordinary beat."""
@@ -238,7 +240,7 @@ def test_beat_that_names_everything_changes_nothing(
     assert [task_row(postgres, task.task) for task in tasks] == before
 
 
-def test_beat_hands_on_what_the_agent_does_not_name(
+def test_heartbeat_hands_on_tasks_that_the_agent_does_not_name(
     agent: ScriptedAgent, campaign: Campaign, hire: Hire
 ) -> None:
     """Its claim's answer was lost and is not asked for again; the attempt never began."""
@@ -251,7 +253,7 @@ def test_beat_hands_on_what_the_agent_does_not_name(
 
 
 @pytest.mark.parametrize("want", [1, 2])
-def test_beat_leaves_claims_alone_that_may_still_be_answered(
+def test_heartbeat_leaves_claims_alone_that_may_still_be_answered(
     want: int, agent: ScriptedAgent, hire: Hire
 ) -> None:
     """A claim that waits for its answer is named as pending."""
@@ -262,7 +264,7 @@ def test_beat_leaves_claims_alone_that_may_still_be_answered(
     assert agent.claim(want, lease=lease) == tasks
 
 
-def test_beat_says_nothing_about_claims_that_are_younger_than_it(agent: ScriptedAgent) -> None:
+def test_heartbeat_does_not_judge_claims_that_are_younger(agent: ScriptedAgent) -> None:
     """A claim may overtake a beat that was written before it."""
     old = agent.draw_lease()
     (task,) = agent.claim(1)
@@ -270,7 +272,7 @@ def test_beat_says_nothing_about_claims_that_are_younger_than_it(agent: Scripted
     assert agent.done(task) == "accepted"
 
 
-def test_beat_names_the_attempts_to_stop(agent: ScriptedAgent, campaign: Campaign) -> None:
+def test_heartbeat_names_the_attempts_to_stop(agent: ScriptedAgent, campaign: Campaign) -> None:
     """Cancelled, ended, or handed on: each lease that is void, and no other."""
     cancelled, ended, fine, handed_on = agent.claim(4)
     campaign.cancel([cancelled.key])
@@ -287,22 +289,22 @@ def test_agents_are_shown_with_what_they_hold(
     queue.create_campaign("/c/below")
     queue.create_campaign("/c2")
     agent.claim(3)
-    below, beside, top = hire("/c/below"), hire("/c2"), hire("/")
+    below, unrelated, top = hire("/c/below"), hire("/c2"), hire("/")
     seen = {one.session_id: one for one in queue.agents("/c")}
     assert set(seen) == {agent.session, below.session, top.session}
     assert (seen[agent.session].working, seen[agent.session].host) == (3, "node1")
     assert [one.session_id for one in queue.agents()] == [
         agent.session,
         below.session,
-        beside.session,
+        unrelated.session,
         top.session,
     ]
 
 
-def test_transport_beside_the_database_keeps_these_promises(
+def test_direct_transport_of_agents_keeps_these_promises(
     queue: Client, database: Database, postgres: Postgres
 ) -> None:
-    """What real agents use: open, exchange and beat, each repeated; stop orders; a lost session."""
+    """Opening, exchange and heartbeat, each repeated; stop orders; a lost session."""
     campaign = servable(queue, "/c/deep/er")
     campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
     transport = DirectTransport(database)
@@ -327,7 +329,7 @@ def test_transport_beside_the_database_keeps_these_promises(
     transport.close(welcome.session)
 
 
-def test_late_beat_of_a_session_that_was_replaced_ends_no_other(
+def test_late_heartbeat_of_a_session_that_was_replaced_ends_no_other(
     campaign: Campaign, database: Database
 ) -> None:
     """The beats have a connection of their own, which may first be there when all has changed."""
@@ -371,3 +373,21 @@ def test_sessions_without_attempts_are_removed_a_day_after_their_end(
     assert idle.session not in {row["session_id"] for row in left}
     assert expire(postgres) == 0
     assert list(queue.audit()) == []
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [{"want": 1_001}, {"want": -1}, {"lease": "no uuid"}, {"lease": ""}],
+    ids=["too many", "fewer than none", "no lease id", "empty lease id"],
+)
+def test_claim_beyond_the_limits_is_refused_by_the_server(
+    queue: Client, database: Database, claim: dict[str, Any]
+) -> None:
+    """Whatever made it: the client of an agent with a connection of its own checks no claims."""
+    servable(queue, tasks=1)
+    transport = DirectTransport(database)
+    session = transport.open(Hello(new_lease(), "/c")).session
+    with pytest.raises(Refused):
+        transport.exchange(Request(session, **({"want": 1, "lease": new_lease()} | claim)))
+    assert len(transport.exchange(Request(session, want=1, lease=new_lease())).tasks) == 1
+    transport.close(session)

@@ -175,7 +175,7 @@ async def test_all_are_woken_when_nothing_is_unfinished(
     queue.campaign("/other").pause()
     async with polled(database) as waker:
         statements = counted(waker)
-        told, elsewhere, above = (
+        waiting, elsewhere, above = (
             waiters(waker, ONE, 5, unfinished=1),
             waiters(waker, OTHER, 5, unfinished=1),
             waiters(waker, ALL, 5),
@@ -183,7 +183,7 @@ async def test_all_are_woken_when_nothing_is_unfinished(
         await turns(statements, 2)
         assert waker.waiting == 15
         campaign.cancel()
-        assert await asyncio.gather(*told) == [True] * 5
+        assert await asyncio.gather(*waiting) == [True] * 5
         know = waiters(waker, ONE, 5, unfinished=0)
         await turns(statements, 3)
         assert not any(one.done() for one in (*elsewhere, *above, *know))
@@ -238,7 +238,7 @@ async def test_database_that_goes_away_is_asked_on(
     logger = "taskq.dispatch.long_poll"
     caplog.set_level(logging.WARNING, logger)
 
-    def told() -> list[str]:
+    def logged() -> list[str]:
         return [one.getMessage() for one in caplog.records if one.name == logger]
 
     async with polled(database) as waker:
@@ -247,17 +247,17 @@ async def test_database_that_goes_away_is_asked_on(
         await turns(statements, 2)
         postgres.execute("alter function taskq.claimable(jsonb, boolean) rename to claimable_away")
         await turns(statements, 4)
-        assert [text.split(":")[0] for text in told()] == [CANNOT]
+        assert [text.split(":")[0] for text in logged()] == [CANNOT]
         postgres.execute("alter function taskq.claimable_away(jsonb, boolean) rename to claimable")
         campaign.seed([{"n": 1}])
         assert await one is True
-        assert [text.split(":")[0] for text in told()] == [CANNOT, WORKS]
+        assert [text.split(":")[0] for text in logged()] == [CANNOT, WORKS]
 
 
-async def test_whoever_keeps_that_there_was_nothing_hears_otherwise(
+async def test_long_poll_reports_scopes_with_new_tasks_before_it_wakes_claims(
     campaign: Campaign, database: Database
 ) -> None:
-    """Before anybody is woken who would be sent away again because of it."""
+    """Otherwise a note that nothing waits would send the woken agents away."""
     found: list[Scope] = []
     async with LongPoll(database, POLL_S, found=found.append) as waker:
         waiting = waiters(waker, ONE, 1) + waiters(waker, Scope("/c", (), 5_000.0), 1)
@@ -299,10 +299,10 @@ def test_each_task_is_counted_for_all_who_can_claim_it_and_once(
     assert row["unfinished"] == [10, 10, 5, 1, 0, 10]
 
 
-def test_what_is_left_out_counts_for_the_others_only(
+def test_campaign_that_an_agent_leaves_out_counts_for_the_others_only(
     campaign: Campaign, queue: Client, postgres: Postgres
 ) -> None:
-    """As long as it has the revision in which it could not be run; and all of it is unfinished."""
+    """As long as it has the revision that the agent could not run; all of it is unfinished."""
     campaign.seed({"n": n} for n in range(1, 4))
     servable(queue, "/c/two").seed([{"n": 1}])
     row = queue.database.row("campaign_by_id", campaign=campaign.campaign_id)
@@ -311,10 +311,10 @@ def test_what_is_left_out_counts_for_the_others_only(
     servings: list[dict[str, Any]] = [{"path": "/c", "lifetime_s": None, "offers": []}] * 3
     servings[1] = servings[1] | {"without": [[number, revision]]}
     servings[2] = servings[2] | {"without": [[number, revision + 1], [number + 1_000, 1]]}
-    told = postgres.execute("select * from taskq.claimable(%s)", [json.dumps(servings)]).fetchone()
-    assert told is not None
-    assert sorted(told["claimable"]) == [[[0, 1, 2], 1], [[0, 2], 3]]
-    assert told["unfinished"] == [5, 5, 5]
+    found = postgres.execute("select * from taskq.claimable(%s)", [json.dumps(servings)]).fetchone()
+    assert found is not None
+    assert sorted(found["claimable"]) == [[[0, 1, 2], 1], [[0, 2], 3]]
+    assert found["unfinished"] == [5, 5, 5]
 
 
 @pytest.mark.parametrize("statistics", ["absent", "true"])

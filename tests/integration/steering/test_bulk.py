@@ -25,8 +25,8 @@ def failed(campaign: Campaign, hire: Hire) -> Campaign:
     return campaign
 
 
-def test_what_matches_is_retried(failed: Campaign, postgres: Postgres) -> None:
-    """As far as it is in the state that is asked for."""
+def test_matching_tasks_are_retried(failed: Campaign, postgres: Postgres) -> None:
+    """Those in a state that allows it."""
     assert failed.retry(where='class = "Odd" and payload.n > 1', dry_run=True) == 2
     assert set(statuses(postgres).values()) == {"failed", "waiting"}
     assert failed.retry(where='class = "Odd" and payload.n > 1') == 2
@@ -56,7 +56,7 @@ def test_delayed_tasks_run_at_once(choice: dict[str, Any], campaign: Campaign, h
     assert campaign.task("k0").failures == 0
 
 
-def test_what_matches_is_cancelled(failed: Campaign, hire: Hire, postgres: Postgres) -> None:
+def test_matching_tasks_are_cancelled(failed: Campaign, hire: Hire, postgres: Postgres) -> None:
     """Where it waits, is to be tried again, or runs; the campaign stays open."""
     failed.seed(Seed({"n": n}, f"k{n}") for n in range(7, 20))
     agent = hire()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, Seed
+from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, statuses
 
@@ -72,7 +73,7 @@ def test_filters_go_with_what_is_below_or_not(taskq: CommandLine, ten: Campaign)
     assert taskq.json(*prioritise, "/", "--no-below")["tasks"] == 0
     assert taskq.json(*prioritise, "/")["tasks"] == 2
     assert taskq.json("cancel", "/", *where, "--no-below")["tasks"] == 0
-    assert taskq.json("cancel", "/", *where)["tasks"] == 2
+    assert taskq.json("cancel", "/", *where, "--yes")["tasks"] == 2
     retry = ("retry", "--status", "cancelled", *where)
     assert taskq.json(*retry, "/", "--no-below")["tasks"] == 0
     assert taskq.json(*retry, "/", "--dry-run")["tasks"] == 2
@@ -80,14 +81,14 @@ def test_filters_go_with_what_is_below_or_not(taskq: CommandLine, ten: Campaign)
     assert ten.status().waiting == 10
 
 
-def test_what_matches_is_listed_retried_cancelled_prioritised(
+def test_commands_list_retry_cancel_and_prioritise_matching_tasks(
     taskq: CommandLine, ten: Campaign
 ) -> None:
-    """No question is asked where a filter says what is meant."""
+    """Only cancelling asks for confirmation."""
     assert [one["key"] for one in taskq.json("tasks", "/", "--where", "payload.n in (3, 4)")] == [
         *("k3", "k4"),
     ]
-    shown = taskq("cancel", "/c", "--where", "payload.n < 3", "-o", "json")
+    shown = taskq("cancel", "/c", "--where", "payload.n < 3", "-o", "json", "--yes")
     assert json.loads(shown.stdout) == {"path": "/c", "tasks": 3, "dry_run": False}
     shown = taskq("retry", "/c", "--status", "cancelled", "--where", "payload.n = 1")
     assert shown.stdout == "1 task of /c will be tried again.\n"
@@ -95,6 +96,69 @@ def test_what_matches_is_listed_retried_cancelled_prioritised(
     assert shown.stdout == "1 task of /c got the priority 7.\n"
     assert ten.task("k9").priority == 7
     assert taskq.json("results", "/c", "--where", "result.x = 1") == []
+
+
+@pytest.mark.usefixtures("ten")
+def test_cancelling_by_a_filter_asks_with_the_number(
+    taskq: CommandLine, postgres: Postgres
+) -> None:
+    """As cancelling a campaign does; scripts say --yes."""
+    code, error = taskq.refused("cancel", "/c", "--where", "payload.n != 3")
+    assert (code, "Cancel 9 matching tasks of /c and all below it?" in error) == (2, True), error
+    assert set(statuses(postgres).values()) == {"waiting"}
+    assert taskq.json("cancel", "/c", "--where", "payload.n = 30")["tasks"] == 0
+    assert taskq.json("cancel", "/c", "--where", "payload.n != 3", "--yes")["tasks"] == 9
+
+
+CHANGES = (
+    ("cancel", "--yes"),
+    ("cancel", "--dry-run"),
+    ("retry",),
+    ("prioritise", "--priority", "5"),
+)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=" ".join)
+@pytest.mark.parametrize(
+    "where",
+    [
+        *("payload.m != 3", "payload.m = 3", "payload.m not in (1, 2) and payload.n > 5"),
+        *("payload.m = null", "result.n != 1"),
+    ],
+)
+def test_field_that_no_task_has_refuses_changes(
+    change: tuple[str, ...], where: str, taskq: CommandLine, ten: Campaign, postgres: Postgres
+) -> None:
+    """A missing field is not equal to anything, so a slip of the finger could mean all tasks."""
+    ten.cancel(["k9"])
+    before = statuses(postgres)
+    name, *words = change
+    for path in ("/c", "/"):
+        code, error = taskq.refused(name, path, "--where", where, *words)
+        assert code == 2, error
+        what = "result of" if "result" in where else "task of"
+        name_of = "result.n" if "result" in where else "payload.m"
+        assert f"no {what} {path} has the field {name_of}" in error
+        assert "nothing was changed" in error
+    assert statuses(postgres) == before
+
+
+@pytest.mark.usefixtures("ten")
+@pytest.mark.parametrize("command", ["tasks", "results", "export"])
+def test_filters_on_a_field_that_no_task_has_report_it(
+    command: str, taskq: CommandLine, hire: Hire
+) -> None:
+    """An empty listing looks like an answer."""
+    agent = hire()
+    for task in agent.claim(2):
+        agent.done(task, {"energy": -9.5})
+    said = taskq(command, "/c", "--where", "result.enrgy < -9", "-o", "json")
+    assert (said.exit_code, json.loads(said.stdout)) == (0, [])
+    assert said.stderr == (
+        "Warning: no result of /c has the field result.enrgy, but there is result.energy.\n"
+    )
+    said = taskq(command, "/c", "--where", "result.energy < -9", "-o", "json")
+    assert (len(json.loads(said.stdout)), said.stderr) == (2, "")
 
 
 @pytest.mark.parametrize("command", ["tasks", "retry", "cancel", "results", "export"])
@@ -139,7 +203,7 @@ def test_file_of_scores_sets_priorities(taskq: CommandLine, ten: Campaign, tmp_p
     """By rank; unknown keys are named, whatever is in them."""
     file = tmp_path / "scores.csv.gz"
     with gzip.open(file, "wt", encoding="utf-8") as out:
-        out.write(f"key,score\nk1,-9.5\nk2,-3\n{TURNED},1\nk4,-9.5\n")
+        out.write(f"key,score\nk1,-9.50\nk2,-3\n{TURNED},1\nk4,-9.5\n")
     ten.cancel(["k2"])
     shown = taskq("prioritise", "/c", file, "--lowest")
     assert shown.stdout == (

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from taskq import Campaign, Seed, connect
 from taskq.campaign.bulk import PAGE, pages
 from taskq.campaign.filter_compiler import compiled
-from taskq.campaign.filter_parser import And, FieldComparison, Not, Or, Term
+from taskq.campaign.filter_terms import And, FieldComparison, Not, Or, Term
 from taskq.db.catalogue import statement
 from tests.fixtures.databases import fresh_database
 from tests.fixtures.queues import Hire
@@ -209,7 +209,7 @@ def test_matching_task_is_shown_as_any_other(standing: Campaign) -> None:
 
 
 @pytest.mark.thorough
-def test_what_a_filter_says_reaches_the_path_as_literals_only(postgres: Postgres) -> None:
+def test_texts_and_names_of_a_filter_reach_the_json_path_as_literals(postgres: Postgres) -> None:
     """Whatever is in a text or in the name of a field, it ends neither."""
     hostile = "') || true; drop table taskq.task --"
     evil = json.dumps(hostile)
@@ -266,6 +266,7 @@ def test_page_reads_no_more_than_its_tasks(
         "states": states,
         "parts": sorted(found.parts),
         "payloads": True,
+        "tasks": None,
         "after": value(postgres, "select min(task_id) + 100 from taskq.spec"),
         "limit": 50,
     }
@@ -288,6 +289,7 @@ def test_page_passes_few_tasks_of_another_status(campaign: Campaign, postgres: P
         "states": ["cancelled"],
         "parts": sorted(asked.parts),
         "payloads": False,
+        "tasks": None,
         "after": 0,
         "limit": 5,
     }

@@ -125,7 +125,7 @@ def test_scores_become_priorities_by_rank(ten: Campaign) -> None:
         (pd.DataFrame({"key": ["k0"], "score": [1]}), None, "whole number"),
     ],
 )
-def test_what_is_no_priority_is_refused(
+def test_malformed_priority_is_refused(
     given: Any, best: Any, why: str, ten: Campaign, postgres: Postgres
 ) -> None:
     """Before anything is changed."""

@@ -127,13 +127,13 @@ async def test_long_texts_of_a_table_end_with_a_mark(queue: Client, hire: Hire) 
     campaign = servable(queue, "/a", 1)
     agent = hire("/a")
     (task,) = agent.claim(1)
-    bad = {"error_class": "Boom", "error": "it broke " + "so " * 60, "tail": "told at the end"}
+    bad = {"error_class": "Boom", "error": "it broke " + "so " * 60, "tail": "written at the end"}
     agent.exchange([report_of(task, "failed", retry=False, **bad)])
     key = next(iter(campaign.failures())).key
     async with shown(queue) as (app, pilot):
         await shows(app, "  a")
         await pilot.press("f")
-        text = await shows(app, "unclear: ", f"Such as {key}: ", "| told at the end", "Boom")
+        text = await shows(app, "unclear: ", f"Such as {key}: ", "| written at the end", "Boom")
         (row,) = [line for line in text.splitlines() if line.startswith(f" {key[:10]}")]
         assert row.rstrip().endswith("…")
         assert "▊" not in text

@@ -78,7 +78,7 @@ def test_counter_that_is_not_a_recount_is_found(queue: Client, history: History,
 
 @pytest.mark.thorough
 def test_counter_that_is_gone_is_found(queue: Client, history: History) -> None:
-    """Its campaign is still told by its path, with what has not been counted up yet."""
+    """Its path still names its campaign, with what has not been counted up yet."""
     value(history.postgres, "select taskq.fold('0')")
     history.postgres.execute(
         "delete from taskq.counter where campaign_id = %s", [history.campaign.campaign_id]
@@ -221,7 +221,9 @@ def test_audit_writes_nothing_and_waits_for_nobody(
 
 
 @pytest.mark.thorough
-def test_command_tells_violations_and_fails(queue: Client, history: History, dsn: str) -> None:
+def test_audit_command_lists_violations_and_fails(
+    queue: Client, history: History, dsn: str
+) -> None:
     """The exit code is 1 where something was found; what is written can be read by programs."""
     taskq = CommandLine(dsn)
     assert taskq.out("audit") == "9 tasks in 2 campaigns: no violations.\n"
@@ -231,8 +233,8 @@ def test_command_tells_violations_and_fails(queue: Client, history: History, dsn
     result = taskq("audit", "--output", "jsonl")
     assert result.exit_code == 1
     assert result.stderr == "Error: 2 violations found.\n"
-    told = [json.loads(line) for line in result.stdout.splitlines()]
-    assert told == [asdict(violation) for violation in queue.audit()]
+    violations = [json.loads(line) for line in result.stdout.splitlines()]
+    assert violations == [asdict(violation) for violation in queue.audit()]
     shown = taskq("audit", "--limit", 1)
     assert shown.exit_code == 1
     assert re.search(
@@ -241,7 +243,7 @@ def test_command_tells_violations_and_fails(queue: Client, history: History, dsn
     hint = "; --output json shows the rows"
     assert shown.stderr == f"Error: 2 violations found{hint}.\n"
     first = taskq("audit", "--limit", 1, "--output", "jsonl")
-    assert json.loads(first.stdout) == told[0]
+    assert json.loads(first.stdout) == violations[0]
     assert first.stderr == "Error: 2 violations found.\n"
 
 

@@ -104,7 +104,7 @@ def test_nothing_expires_while_all_agents_are_silent(
 
 
 @pytest.mark.parametrize("who", ["one of them", "a new one", "one all the time"])
-def test_silent_agents_have_one_more_lease_once_somebody_is_heard(
+def test_silent_agents_get_one_more_lease_from_the_first_heartbeat_on(
     who: str, crew: list[int], queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Then those that are still silent expire, as always, and the brake is off."""
@@ -212,7 +212,7 @@ def test_brake_writes_only_what_changes(crew: list[int], postgres: Postgres) -> 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("crew")
-def test_keeper_tells_of_the_brake_once(
+def test_keeper_logs_the_brake_once(
     database: Database, postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     """When it is put on and when it is off, not in each round between."""
@@ -227,7 +227,7 @@ def test_keeper_tells_of_the_brake_once(
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("crew")
-def test_keeper_that_stands_by_does_not_tell_that_the_brake_is_off(
+def test_keeper_that_stands_by_does_not_log_that_the_brake_is_off(
     database: Database, postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It does not know: another one acts, and tells."""
@@ -246,7 +246,7 @@ def test_keeper_that_stands_by_does_not_tell_that_the_brake_is_off(
     assert "no more tasks are held" not in caplog.text
 
 
-def test_list_of_agents_tells_whose_tasks_are_held(
+def test_list_of_agents_shows_whose_tasks_are_held(
     crew: list[int], hire: Hire, dsn: str, postgres: Postgres
 ) -> None:
     """And until when, once that is known; records for programs stay as they are."""

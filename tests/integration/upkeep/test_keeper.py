@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from taskq import Campaign
-from taskq.db.address import EMBEDDED
 from taskq.db.connections import Database
+from taskq.db.translation import EMBEDDED
 from taskq.upkeep.keeper import TERM_S, Keeper
 from tests.fixtures.queues import Hire
 from tests.helpers.meanwhile import meanwhile
@@ -106,7 +106,7 @@ def test_keepers_that_ask_at_the_same_moment_do_not_both_act(
     assert not keepers[1].round().acting
 
 
-def test_running_keeper_works_until_it_is_told_to_stop(
+def test_keeper_works_until_it_is_stopped(
     keepers: list[Keeper], campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """In a thread next to others; it ends within a round."""
@@ -131,7 +131,7 @@ def test_running_keeper_waits_for_a_server_that_does_not_answer(
     assert warning.getMessage().endswith("; `taskq up` starts it")
 
 
-def test_what_was_left_behind_is_found_however_long_no_keeper_ran(
+def test_task_left_by_an_ended_session_is_found_however_long_no_keeper_ran(
     keepers: list[Keeper], campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """A claim overtook the end of its session, then every keeper was away for days."""

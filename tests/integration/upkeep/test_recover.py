@@ -67,10 +67,10 @@ def test_tasks_of_silent_agents_are_handed_out_again_and_nothing_is_counted(
     assert_counts_are_true(postgres)
 
 
-def test_agents_that_are_heard_go_on(
+def test_agents_with_a_recent_heartbeat_survive_a_recovery(
     gone: tuple[ScriptedAgent, list[Claimed]], queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
-    """Half of its lease is what an agent may be silent for, whatever the lease."""
+    """An agent may be silent for half of its lease, however long the lease is."""
     _, patient, prompt = gone, hire(lease_s=86_400), hire(lease_s=120)
     postgres.execute(
         "update taskq.session set heartbeat_at = clock_timestamp() - make_interval(secs => %s)"
@@ -97,18 +97,18 @@ def test_time_in_which_the_server_was_down_is_not_silence(
     assert agent.heartbeat(tasks) == set()
 
 
-def test_dry_run_tells_the_same_and_changes_nothing(
+def test_dry_run_of_recover_reports_the_same_and_changes_nothing(
     gone: tuple[ScriptedAgent, list[Claimed]], queue: Client, postgres: Postgres
 ) -> None:
     """Not even what it would have written."""
     agent, tasks = gone
     before = value(postgres, "select array_agg(t::text order by task_id) from taskq.state t")
-    told = queue.recover(dry_run=True)
+    planned = queue.recover(dry_run=True)
     after = value(postgres, "select array_agg(t::text order by task_id) from taskq.state t")
     assert after == before
     assert agent.heartbeat(tasks) == set()
     silence(postgres, agent.session)
-    assert queue.recover() == told
+    assert queue.recover() == planned
 
 
 def test_site_and_path_choose_the_agents(queue: Client, hire: Hire, postgres: Postgres) -> None:
@@ -130,7 +130,7 @@ def test_site_and_path_choose_the_agents(queue: Client, hire: Hire, postgres: Po
         queue.recover("/nowhere")
 
 
-def test_silence_that_counts_can_be_said(
+def test_recover_takes_the_silence_that_counts(
     gone: tuple[ScriptedAgent, list[Claimed]], queue: Client
 ) -> None:
     """Longer, to be careful; shorter, when it is known that all are dead."""
@@ -173,9 +173,9 @@ def test_tasks_that_failed_through_lost_agents_get_another_chance(
 
     assert queue.recover("/p") == NOTHING
     for since in (timedelta(hours=2), datetime.now(timezone.utc) - timedelta(hours=2)):
-        told = queue.recover("/p", lost_since=since, dry_run=True)
-        assert told.campaigns == [moved("/p/new", 0, 1)]
-    assert queue.recover("/p", lost_since=timedelta(hours=2)) == told
+        planned = queue.recover("/p", lost_since=since, dry_run=True)
+        assert planned.campaigns == [moved("/p/new", 0, 1)]
+    assert queue.recover("/p", lost_since=timedelta(hours=2)) == planned
     assert queue.campaign("/p/new").task(key_of(queue, "/p/new")).losses == 0
     left = {one.path: one.failed for one in queue.campaign("/").tree() if one.failed}
     assert left == {"/p/cancelled": 1, "/p/old": 1, "/p/own": 1, "/q": 1}
@@ -219,14 +219,14 @@ def other(dsn: str) -> Iterator[psycopg.Connection]:
         connection.rollback()
 
 
-def test_what_somebody_has_locked_is_passed_over_and_told(
+def test_recover_skips_and_counts_sessions_and_tasks_that_are_locked(
     gone: tuple[ScriptedAgent, list[Claimed]],
     queue: Client,
     hire: Hire,
     postgres: Postgres,
     other: psycopg.Connection,
 ) -> None:
-    """A beat that is being taken in saves its session, a report its task; nobody is waited for."""
+    """A heartbeat in progress saves its session, a report its task; recover waits for neither."""
     agent, tasks = gone
     beating = hire()
     silence(postgres, beating.session)
@@ -244,7 +244,7 @@ def test_what_somebody_has_locked_is_passed_over_and_told(
     assert agent.done(tasks[0]) == "superseded"
 
 
-def test_what_an_ended_session_still_has_is_handed_out(
+def test_recover_hands_out_tasks_that_an_ended_session_still_has(
     gone: tuple[ScriptedAgent, list[Claimed]], queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Its claim committed after its end, and no keeper has seen it; others keep theirs."""
@@ -282,7 +282,7 @@ def test_recovering_goes_by_key(
     assert hot.widest.rows <= len(gone[1])
 
 
-def test_command_tells_what_it_did(
+def test_recover_command_reports_what_it_did(
     gone: tuple[ScriptedAgent, list[Claimed]], taskq: CommandLine, postgres: Postgres
 ) -> None:
     """By campaign; for programs as a record; a dry run in the same words."""
@@ -319,7 +319,7 @@ def test_command_knows_times_and_durations(
 
 
 @pytest.mark.parametrize(
-    ("option", "said", "told"),
+    ("option", "said", "reason"),
     [
         ("--silent-for", "1e19", "from 0 to 7 d"),
         ("--silent-for", "nan", "from 0 to 7 d"),
@@ -329,13 +329,13 @@ def test_command_knows_times_and_durations(
     ],
 )
 def test_command_refuses_times_that_cannot_be_meant(
-    option: str, said: str, told: str, taskq: CommandLine
+    option: str, said: str, reason: str, taskq: CommandLine
 ) -> None:
     """It names the option, and nothing is asked of the server."""
     code, text = taskq.refused("recover", option, said, "--yes")
     assert code == 2
     assert f"'{option}'" in text
-    assert told in text
+    assert reason in text
 
 
 @pytest.mark.usefixtures("queue")

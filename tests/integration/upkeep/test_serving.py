@@ -84,7 +84,7 @@ def test_another_keeper_in_time_changes_nothing_about_silence(
     assert keeper.round().lost == 1
 
 
-def test_what_was_leased_ahead_survives_a_promotion(
+def test_leases_ahead_survive_a_promotion(
     keeper: Keeper, queue: Client, postgres: Postgres
 ) -> None:
     """Nobody could name it meanwhile, so its deadline begins anew."""
@@ -112,10 +112,10 @@ def test_promotion_is_noted_once(keeper: Keeper, postgres: Postgres) -> None:
     assert value(postgres, "select since from taskq.serving") == noted
 
 
-def test_agent_that_has_not_heard_of_this_server_is_not_taken_at_its_word(
+def test_heartbeat_from_before_a_failover_hands_back_no_tasks(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """What its beat does not name may have been reported to the server before: that comes again."""
+    """The server before may have taken reports on tasks that it does not name: they come again."""
     campaign.seed([{"n": 1}, {"n": 2}])
     agent, other = hire(), hire()
     (task,) = agent.claim(1)
@@ -166,7 +166,7 @@ def test_hosts_that_are_dead_are_passed_by(dsn: str, dead_port: int) -> None:
         assert database.row("installation")
 
 
-async def told(line: Connection | AsyncConnection) -> int:
+async def timeline_of(line: Connection | AsyncConnection) -> int:
     """Return the timeline that a connection knows after a statement."""
     if isinstance(line, AsyncConnection):
         await line.rows("installation")
@@ -183,17 +183,17 @@ async def test_timeline_is_asked_once_for_a_connection_and_then_now_and_then(
     """Not for each statement; but a pooler may lead to another server at any moment."""
     here = value(postgres, "select taskq.timeline()")
     line = getattr(database, kind)()
-    assert await told(line) == here
+    assert await timeline_of(line) == here
     line.timeline = 0
-    assert await told(line) == 0
+    assert await timeline_of(line) == 0
     await closed(line)
-    assert await told(line) == here
+    assert await timeline_of(line) == here
     monkeypatch.setattr("taskq.db.connections.TIMELINE_FRESH_S", 0.0)
     monkeypatch.setattr("taskq.db.async_connection.TIMELINE_FRESH_S", 0.0)
     await closed(line)
-    await told(line)
+    await timeline_of(line)
     line.timeline = 0
-    assert await told(line) == here
+    assert await timeline_of(line) == here
     await closed(line)
 
 

@@ -29,11 +29,11 @@ def goes_round(keeper: Keeper) -> bool:
     return True
 
 
-def test_what_a_standby_had_not_received_is_told_by_the_audit(
+def test_audit_reports_commits_that_a_promoted_standby_lacks(
     pair: Pair,  # noqa: F811  # the fixture
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It is logged once by the keeper that knows of it, and by audits of what was there then."""
+    """The keeper that knows of it logs it once, and audits of that time show it."""
     with closing(Database(pair.dsn).open()) as database, closing(Keeper(database)) as keeper:
         queue = Client(database)
         queue.create_campaign(CampaignSpec("/before"))

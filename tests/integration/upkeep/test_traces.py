@@ -63,9 +63,9 @@ def test_trace_has_the_attempts_of_a_task(
 ) -> None:
     """Of each that is done or has failed: phases within attempts, waits between them."""
     work(queue, hire)
-    told = taskq.json("traces", "export", "/a", "--to", receiver.url)
+    exported = taskq.json("traces", "export", "/a", "--to", receiver.url)
     spans = receiver.spans()
-    assert (told["traces"], told["spans"]) == (4, len(spans))
+    assert (exported["traces"], exported["spans"]) == (4, len(spans))
     roots = {one["attributes"]["taskq.task.id"]: one for one in spans if not one["parent"]}
     assert [one["attributes"]["taskq.campaign"] for one in roots.values()] == ["/a"] * 2 + [
         "/a/b",
@@ -254,8 +254,35 @@ def test_complaint_of_a_receiver_is_a_warning(
     assert "Warning: 7 spans refused: 'too old'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(413, "client_max_body_size"), (200, "Sign in to the guest network")],
+)
+def test_page_of_a_proxy_neither_takes_traces_nor_leaves_any_out(
+    queue: Client,
+    hire: Hire,
+    taskq: CommandLine,
+    receiver: OtlpReceiver,
+    tmp_path: Path,
+    status: int,
+    words: str,
+) -> None:
+    """The same command sends all of them when the proxy lets them through."""
+    work(queue, hire)
+    export = ["traces", "export", "/a", "--cursor", str(tmp_path / "cursor")]
+    export += ["--to", f"{receiver.url}/page-{status}"]
+    refused = taskq(*export)
+    assert refused.exit_code == 69
+    assert f"{status} from something before" in refused.stderr
+    assert words in refused.stderr
+    assert receiver.spans() == []
+    Path(f"{receiver.file}.open").touch()
+    assert taskq(*export).exit_code == 0
+    assert len([one for one in receiver.spans() if not one["parent"]]) == 4
+
+
 @pytest.mark.thorough
-def test_what_is_too_large_for_a_receiver_is_sent_in_parts(
+def test_traces_too_large_for_a_receiver_are_sent_in_parts(
     queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver
 ) -> None:
     """A trace that is too large alone is reported, and keeps none of the others back."""

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from taskq import CampaignSpec, Client, Handler
+from taskq.gateway.web import access as access_of_pages
 from taskq.gateway.web.access import Access
 from taskq.model.errors import Unauthorized
 from tests.fixtures.logins import Staff
@@ -186,6 +187,28 @@ def test_page_names_nobody_elses_campaigns(
         agent.close()
 
 
+def test_page_has_no_totals_of_the_whole_queue(
+    guarded: WebProcess, shown: Client, paths: tuple[str, str]
+) -> None:
+    """Of the brake, a token for some campaigns shows that it is on; an owner has what is there."""
+    mine, other = paths
+    for path in paths:
+        shown.owners.give(path, "totals-of-owner")
+    before = shown.owners.list(mine, within=[mine])[0].campaigns
+    assert shown.owners.list(mine)[0].campaigns > before
+    with shown.database.transaction() as behind:
+        behind.script("update taskq.brake set since = now(), silent = 777, open = 888")
+    try:
+        for path, whole in ((mine, False), ("/", True)):
+            seen = guarded.ask(f"/agents?path={mine}", authorization=f"Bearer {token(shown, path)}")
+            assert (seen.status, "silent since" in seen.text) == (200, True)
+            assert ("777" in seen.text, "888" in seen.text) == (whole, whole)
+    finally:
+        with shown.database.transaction() as behind:
+            behind.script("update taskq.brake set since = null, silent = 0, open = 0")
+    assert other not in guarded.ask("/owners", authorization=f"Bearer {token(shown, mine)}").text
+
+
 def test_bad_tokens_are_refused(guarded: WebProcess, shown: Client) -> None:
     """Unknown, a site's, revoked, empty, too long, or no text."""
     name = secrets.token_hex(4)
@@ -221,6 +244,41 @@ def test_revoked_token_shows_nothing_any_more(queue: Client) -> None:
             access.viewer({}, cookie)
 
 
+def test_token_that_signs_in_without_end_signs_out_nobody_else(
+    queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest cookies of the token with the most go; a token that signs out leaves room."""
+    monkeypatch.setattr(access_of_pages, "MOST_SIGNED_IN", 50)
+    access = Access(queue.database, secret=None, secure=False)
+    flooding, *others = (queue.tokens.create("manager", name, ["/"])[0] for name in "abc")
+    kept = [access.sign_in(text) for text in (others[0], others[0], others[1])]
+    flood = [access.sign_in(flooding) for _ in range(120)]
+    for cookie in (*kept, *flood[-47:]):
+        assert access.viewer({}, cookie).paths == ("/",)
+    for cookie in flood[:-47]:
+        with pytest.raises(Unauthorized):
+            access.viewer({}, cookie)
+    access.sign_out(flood[-1])
+    access.sign_in(others[1])
+    assert access.viewer({}, flood[-47]).paths == ("/",)
+
+
+@pytest.mark.thorough
+def test_ten_thousand_sign_ins_sign_out_nobody_else(guarded: WebProcess, shown: Client) -> None:
+    """Over HTTP, with the limit as it is."""
+    status, cookie = sign_in(guarded, token(shown, "/"))
+    assert status == 303
+    body = urlencode({"token": token(shown, "/")})
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    connection = guarded.connection()
+    for _ in range(access_of_pages.MOST_SIGNED_IN + 50):
+        connection.request("POST", "/sign-in", body, headers)
+        reply = connection.getresponse()
+        assert (reply.status, reply.read()) == (303, b"")
+    connection.close()
+    assert guarded.ask("/", cookie=cookie).status == 200
+
+
 def test_addresses_beyond_this_machine_demand_tokens_and_tls(taskq: CommandLine) -> None:
     """The refusal says what to do."""
     for host in ("0.0.0.0:0", "[::]:0", "203.0.113.1:8078", "somewhere:8078"):
@@ -233,11 +291,11 @@ def test_addresses_beyond_this_machine_demand_tokens_and_tls(taskq: CommandLine)
 @pytest.mark.parametrize("text", ["127.0.0.1", ":8078", "127.0.0.1:", "127.0.0.1:x", "a:70000"])
 def test_bad_address_is_refused(taskq: CommandLine, text: str) -> None:
     """With an example of a good one."""
-    code, told = taskq.refused("web", "--listen", text)
-    assert (code, "such as 127.0.0.1:" in told) == (2, True)
+    code, error = taskq.refused("web", "--listen", text)
+    assert (code, "such as 127.0.0.1:" in error) == (2, True)
 
 
-def test_address_in_use_and_bad_certificates_are_told(
+def test_address_in_use_and_bad_certificates_are_refused_in_one_line(
     web: WebProcess, taskq: CommandLine, tmp_path: Path
 ) -> None:
     """In one line."""

@@ -9,7 +9,7 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.gateway.web.charts import Line, histogram, timeline
-from taskq.gateway.web.hits import EACH, STRETCHES, numeric_fields, read_hits
+from taskq.gateway.web.hits import EACH, MOST_FIELDS, STRETCHES, numeric_fields, read_hits
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres
@@ -40,6 +40,17 @@ def test_hits_are_the_best_of_the_campaign(queue: Client, campaign: Campaign, hi
     assert hits is not None
     assert [one.value for one in hits.best] == [*range(10)]
     assert read_hits(queue.database, campaign.campaign_id, "nope", ascending=True) is None
+
+
+def test_fields_to_choose_are_those_that_most_results_have(
+    queue: Client, campaign: Campaign, hire: Hire
+) -> None:
+    """Not those that one result invents, wherever they stand in the alphabet."""
+    invented: dict[str, object] = {f"a{n}": n for n in range(500)}
+    report(campaign, hire, [invented] * 3 + [{"score": n} for n in range(9)])
+    fields = numeric_fields(queue.database, campaign.campaign_id)
+    assert "score" in fields
+    assert len(fields) == MOST_FIELDS
 
 
 def test_numbers_beyond_a_double_are_left_out(

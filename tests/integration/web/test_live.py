@@ -73,7 +73,7 @@ async def test_page_of_many_viewers_reads_the_tree_once(database: Counting) -> N
     assert sorted(database.ran) == ["counts", "paces", "scopes", "standstill"]
 
 
-async def test_database_that_is_away_is_told_and_comes_back(
+async def test_view_reports_a_database_that_is_away_and_recovers(
     database: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who follows goes on following, however long a statement took that failed."""

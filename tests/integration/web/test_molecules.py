@@ -120,7 +120,7 @@ def test_process_that_fails_is_replaced(act: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_those_who_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And told to come again; what is asked for twice is drawn once."""
+    """With a request to come again; what is asked for twice is drawn once."""
     monkeypatch.setattr(molecules, "MOST_WAITING", 2)
 
     async def work() -> None:

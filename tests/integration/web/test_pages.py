@@ -92,7 +92,7 @@ def test_pages_are_well_formed_and_take_nothing_as_markup(
     assert HOSTILE.replace("\u202e", "\\u202e") in page.text
 
 
-def test_pages_can_be_heard_and_walked_by_keyboard(web: WebProcess, hostile: Campaign) -> None:
+def test_pages_work_with_screen_readers_and_keyboards(web: WebProcess, hostile: Campaign) -> None:
     """One heading, landmarks, a language; headers in tables, names for what can be focused."""
     for name, address in addresses(hostile).items():
         page = Page(web.ask(address).text)
@@ -165,8 +165,8 @@ def test_campaign_page_says_what_was_hedged(web: WebProcess, shown: Client, web_
     with psycopg.connect(web_dsn) as connection:
         connection.execute("update taskq.campaign set hedged = 12 where path = %s", [campaign.path])
     address = f"/campaign?path={campaign.path}"
-    told = "<dt>Hedged</dt><dd>12 <small>0 at work again</small></dd>"
-    wait_until(lambda: told in web.ask(address).text)
+    counts = "<dt>Hedged</dt><dd>12 <small>0 at work again</small></dd>"
+    wait_until(lambda: counts in web.ask(address).text)
 
 
 def test_owner_is_shown_with_the_quota(web: WebProcess, hostile: Campaign) -> None:
@@ -223,7 +223,7 @@ def test_pages_change_nothing(web: WebProcess) -> None:
 
 
 @pytest.mark.thorough
-def test_what_is_live_follows_the_counters(web: WebProcess, shown: Client) -> None:
+def test_live_figures_of_a_page_follow_the_counters(web: WebProcess, shown: Client) -> None:
     """Figures go by the names that the page's elements have; later only those that changed."""
     campaign = shown.create_campaign(f"/{secrets.token_hex(4)}")
     name = f"{campaign.campaign_id}.waiting"

@@ -111,7 +111,7 @@ class HostQueue:
         else:
             times = min(one.times + self.is_another(task), self.bounds.times)
             one = one._replace(times=times)
-            if not task.beside:
+            if not task.refused_since:
                 pauses = min(one.pauses + 1, self.bounds.longest)
                 one = one._replace(pauses=pauses, left=self.pause(pauses))
         known[task.session] = one
@@ -123,7 +123,7 @@ class HostQueue:
 
     def is_another(self, task: Task) -> bool:
         """Return whether the agent tried the campaign again, and not side by side."""
-        return not task.beside
+        return not task.refused_since
 
     def pause(self, pauses: int) -> int:
         """Return for how long an agent leaves a campaign out."""
@@ -178,7 +178,7 @@ class HostQueue:
 
     def rests(self, rest: Rest | None, task: Task) -> Rest:
         """Return how an agent leaves a campaign out once it could not run a task of it."""
-        if rest is not None and task.beside and task.revision <= rest.revision:
+        if rest is not None and task.refused_since and task.revision <= rest.revision:
             return rest
         if rest is None or rest.revision != task.revision:
             return Rest(task.revision, 1, 1)
@@ -204,7 +204,7 @@ class HostQueue:
 
 def waiting(task: Task) -> Task:
     """Return a task that nobody has."""
-    return task._replace(status=WAITING, session=NONE, revision=0, beside=False)
+    return task._replace(status=WAITING, session=NONE, revision=0, refused_since=False)
 
 
 def done(task: Task) -> Task:

@@ -25,7 +25,8 @@ class Task(NamedTuple):
 
     avoids: the hosts that the queue has written down. tried: those on which it has failed, or was
     lost again and stood out, since an operator's last retry; the rules compare with these.
-    revision: the campaign's at the claim. next to: its agent has refused the campaign since.
+    revision: the campaign's at the claim. refused_since: its agent has refused the
+    campaign since.
     """
 
     campaign: int
@@ -37,7 +38,7 @@ class Task(NamedTuple):
     patience: int = MINUTES
     session: int = NONE
     revision: int = 0
-    beside: bool = False
+    refused_since: bool = False
 
 
 class Rest(NamedTuple):

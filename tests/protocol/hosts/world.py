@@ -118,7 +118,7 @@ class HostWorld:
         campaign = state.campaigns[task.campaign]
         rest = self.queue.rests(agent.rests[task.campaign], task)
         noted = self.queue.note_refusal(campaign, task)
-        if task.revision == campaign.revision and not task.beside:
+        if task.revision == campaign.revision and not task.refused_since:
             agreed = dict(campaign.agreed)
             times = min(agreed.get(task.session, 0) + 1, self.bounds.times)
             agreed[task.session] = times
@@ -129,7 +129,7 @@ class HostWorld:
         tasks[n] = self.queue.refused(task)
         for other, one in enumerate(tasks):
             if other != n and _has(agent, one) and one.campaign == task.campaign:
-                tasks[other] = one._replace(beside=True)
+                tasks[other] = one._replace(refused_since=True)
         after = after._replace(tasks=tuple(tasks))
         if self.queue.leaves():
             after = seat(after, number, Agent(NONE, (None,) * len(agent.rests)))

@@ -13,7 +13,7 @@ from taskq_agent.http.transport import HttpTransport
 from taskq_agent.protocol import Hello
 from tests.helpers.memory_gateway import TOKEN, HttpGateway
 
-HELLO = Hello("key", "/test", "agent", "host", 1, "site", 1, "0")
+HELLO = Hello("00000000-0000-7000-8000-000000000001", "/test", "agent", "host", 1, "site", 1, "0")
 BLOB = bytes(range(256)) * 4_000
 DIGEST = hashlib.sha256(BLOB).hexdigest()
 

@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed
+from taskq_agent.errors import AnswerUnreadable, LostOnTheWay, Refused, SessionLost, TransportFailed
+from taskq_agent.lease_ids import new_lease
 from taskq_agent.protocol import Heartbeat, Hello, Request
 from tests.helpers.memory_gateway import TOKEN, HttpGateway, Reply, error
 from tests.helpers.threaded_agent import queue_of
 from tests.helpers.waiting import BUSY_S, wait_until
 from tests.integration.agent.http.support import BLOB, DIGEST, HELLO, agent_of
+
+LEASE, NEXT = new_lease(0), new_lease(1)
 
 
 def test_one_connection_serves_all_requests(gateway: HttpGateway) -> None:
@@ -27,12 +30,12 @@ def test_one_connection_serves_all_requests(gateway: HttpGateway) -> None:
     assert gateway.connections() == 1
 
 
-def test_beat_does_not_wait_for_an_exchange(gateway: HttpGateway) -> None:
+def test_heartbeat_does_not_wait_for_an_exchange(gateway: HttpGateway) -> None:
     """It has a connection of its own while the other is in use, and keeps that too."""
     queue = gateway.queue = queue_of(0)
     with agent_of(gateway) as transport, ThreadPoolExecutor(1) as pool:
         session = transport.open(HELLO).session
-        claim = pool.submit(transport.exchange, Request(session, (), 1, "lease", wait_s=20))
+        claim = pool.submit(transport.exchange, Request(session, (), 1, LEASE, wait_s=20))
         wait_until(lambda: gateway.waits)
         for _ in range(5):
             transport.heartbeat(Heartbeat(session))
@@ -62,8 +65,8 @@ def test_connection_that_dies_under_a_request_is_replaced_once(gateway: HttpGate
     assert [one.path for one in gateway.seen] == ["/v1/sessions", "/v1/beat", "/v1/beat"]
 
 
-def test_what_nobody_has_asked_for_is_no_answer(gateway: HttpGateway) -> None:
-    """Proxies say 408 on an idle connection and close it: the next request is not meant."""
+def test_unrequested_response_is_not_taken_for_an_answer(gateway: HttpGateway) -> None:
+    """Proxies send 408 on an idle connection and close it: the next request is not meant."""
     is_idle = threading.Event()
 
     def time_out() -> bytes:
@@ -108,7 +111,8 @@ def test_gateway_that_does_not_answer_is_a_failure(
     "reply",
     [
         Reply(hang_up=True),
-        Reply(200, b"<html>Welcome to the network of the hotel</html>"),
+        Reply(200, b"<html>Welcome to the network of the hotel</html>", own=False),
+        Reply(200, b'{"session": 1, "heartbeat_s": 1, "lease_s": 9, "token": "a"}', own=False),
         Reply(200, b"[]"),
         Reply(200, b'{"session": "1"}'),
         Reply(200, b'{"session": 1, "heartbeat_s": 0, "lease_s": 1, "token": "a"}'),
@@ -118,10 +122,20 @@ def test_gateway_that_does_not_answer_is_a_failure(
         Reply(200, b"", (("Content-Length", "many"),), hang_up=True),
         Reply(302, b"", (("Location", "https://elsewhere"),)),
         Reply(404, b"404 page not found\n"),
-        *(Reply(status, b"<html>No such route</html>") for status in (400, 401, 403, 405, 422)),
+        *(
+            Reply(status, body, own=own)
+            for status in (200, 400, 401, 403, 404, 405, 407, 410, 413, 422, 451, 500, 502)
+            for own, body in (
+                (False, b"<html>No such route</html>"),
+                (False, b'{"error": {"code": "unauthorized", "message": "who are you?"}}'),
+                (True, b""),
+                (True, b"<html>No such route</html>"),
+                (True, b'{"error": {"code": 403, "message": "of an API of something else"}}'),
+                (True, b'{"error": "forbidden"}'),
+            )
+        ),
+        Reply(204, own=False),
         Reply(408),
-        Reply(500),
-        Reply(502, b"Bad Gateway"),
     ],
 )
 def test_garbage_is_a_failure(gateway: HttpGateway, reply: Reply) -> None:
@@ -144,8 +158,10 @@ def test_garbage_is_a_failure(gateway: HttpGateway, reply: Reply) -> None:
         error(500, "unreadable"),
     ],
 )
-def test_answer_that_cannot_be_read_is_told_from_none(gateway: HttpGateway, reply: Reply) -> None:
-    """It comes from the queue, and would come again."""
+def test_unreadable_answer_is_not_taken_for_a_lost_answer(
+    gateway: HttpGateway, reply: Reply
+) -> None:
+    """The queue made it, so it would come again."""
     with agent_of(gateway) as transport:
         session = transport.open(HELLO).session
         gateway.substitute = lambda _: reply
@@ -165,17 +181,62 @@ def test_endless_answer_is_cut_off(gateway: HttpGateway, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 422])
-def test_what_can_never_be_served_is_refused(gateway: HttpGateway, status: int) -> None:
+def test_request_that_can_never_be_served_is_refused(gateway: HttpGateway, status: int) -> None:
     gateway.substitute = lambda _: error(status, "some_code")
     with agent_of(gateway) as transport, pytest.raises(Refused, match="it is some_code"):
         transport.open(HELLO)
 
 
-def test_what_a_proxy_finds_too_large_is_refused(gateway: HttpGateway) -> None:
-    """The same request would be too large each time."""
-    gateway.substitute = lambda _: Reply(413, b"<html>Too large</html>")
-    with agent_of(gateway) as transport, pytest.raises(Refused, match="413"):
+NGINX = b"<html><head><title>413 Request Entity Too Large</title></head>\r\n<body>...</body></html>"
+PORTAL = b"<style>b {}</style><script>f()</script>\n<!-- x -->\n<h1>\x1b[2JWelcome   to Wi-Fi</h1>"
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (
+            Reply(413, NGINX, (("Server", "nginx/1.22.1"),), own=False),
+            (
+                "413 from nginx/1.22.1, not from a gateway: raise its limit on bodies, such as "
+                "client_max_body_size of nginx (it says '413 Request Entity Too Large')"
+            ),
+        ),
+        (
+            Reply(200, PORTAL, own=False),
+            (
+                "200 from something else, not from a gateway: another program, a portal that wants "
+                "a login, or something takes away Taskq-Answer (it says 'Welcome to Wi-Fi')"
+            ),
+        ),
+        (Reply(404, own=False), "404 from something else, not from a gateway: is the path of the"),
+        (Reply(418, own=False), "418 from something else, not from a gateway: it refuses this"),
+    ],
+)
+def test_other_server_in_place_of_a_gateway_is_shown(
+    gateway: HttpGateway, reply: Reply, said: str
+) -> None:
+    """With its name, its first words as plain text, and what to do about it there."""
+    gateway.substitute = lambda _: reply
+    with agent_of(gateway) as transport, pytest.raises(LostOnTheWay) as failure:
         transport.open(HELLO)
+    assert str(failure.value).startswith(f"{gateway.url}: {said}")
+
+
+@pytest.mark.parametrize("status", [200, 204, 206, 403, 404, 413, 416])
+def test_nothing_but_a_gateway_ends_a_transfer(gateway: HttpGateway, status: int) -> None:
+    """Neither well nor badly: a portal that says 204 has stored nothing."""
+    gateway.blobs[DIGEST] = BLOB
+    with agent_of(gateway) as transport:
+        session = transport.open(HELLO).session
+        gateway.substitute = lambda _: Reply(status, b"" if status == 204 else BLOB, own=False)
+        with pytest.raises(LostOnTheWay):
+            transport.write_blob(DIGEST, BLOB)
+        with pytest.raises(LostOnTheWay):
+            list(transport.read_blob(DIGEST, 0))
+        with pytest.raises(LostOnTheWay):
+            transport.close(session)
+        gateway.substitute = lambda _: None
+        transport.write_blob(DIGEST, BLOB)
 
 
 def test_unknown_token_is_refused(gateway: HttpGateway) -> None:
@@ -199,8 +260,8 @@ def test_session_is_not_lost_by_what_a_proxy_says(gateway: HttpGateway, status: 
     """As one that wants its own credentials for a while: the request can be repeated."""
     with agent_of(gateway) as transport:
         session = transport.open(HELLO).session
-        gateway.substitute = lambda _: Reply(status, b"<html>Who are you?</html>")
-        with pytest.raises(TransportFailed, match=f"{status} : <html>"):
+        gateway.substitute = lambda _: Reply(status, b"<html>Who are you?</html>", own=False)
+        with pytest.raises(TransportFailed, match=f"{status} from .*'Who are you"):
             transport.exchange(Request(session))
         with pytest.raises(TransportFailed):
             transport.heartbeat(Heartbeat(session))
@@ -212,12 +273,16 @@ def test_former_session_has_no_right_any_more(gateway: HttpGateway) -> None:
     """A beat of the one before must not keep the new one alive in its place."""
     with agent_of(gateway) as transport:
         first = transport.open(HELLO).session
-        transport.open(Hello("another", "/test", "agent", "host", 1, "site", 1, "0"))
+        transport.open(
+            Hello(
+                "00000000-0000-7000-8000-000000000002", "/test", "agent", "host", 1, "site", 1, "0"
+            )
+        )
         with pytest.raises(SessionLost, match="given up"):
             transport.heartbeat(Heartbeat(first))
 
 
-def test_what_a_gateway_says_cannot_upset_a_terminal(gateway: HttpGateway) -> None:
+def test_texts_of_a_gateway_cannot_upset_a_terminal(gateway: HttpGateway) -> None:
     gateway.substitute = lambda _: Reply(
         403, b'{"error": {"code": "a", "message": "\\u001b[2J no\\nline"}}'
     )
@@ -229,7 +294,7 @@ def test_answer_comes_as_soon_as_there_is_a_task(gateway: HttpGateway) -> None:
     gateway.queue = queue_of(0)
     with agent_of(gateway) as transport, ThreadPoolExecutor(1) as pool:
         session = transport.open(HELLO).session
-        claim = pool.submit(transport.exchange, Request(session, (), 1, "lease", wait_s=30))
+        claim = pool.submit(transport.exchange, Request(session, (), 1, LEASE, wait_s=30))
         wait_until(lambda: gateway.waits)
         gateway.queue.add({"n": 0})
         assert [task.task for task in claim.result(60).tasks] == [1]
@@ -239,7 +304,7 @@ def test_waiting_exchange_is_broken_off_at_once(gateway: HttpGateway) -> None:
     gateway.queue = queue_of(0)
     with agent_of(gateway) as transport, ThreadPoolExecutor(1) as pool:
         session = transport.open(HELLO).session
-        request = Request(session, (), 1, "lease", wait_s=30)
+        request = Request(session, (), 1, LEASE, wait_s=30)
         claim = pool.submit(transport.exchange, request)
         wait_until(lambda: gateway.waits)
         began = time.monotonic()
@@ -255,11 +320,11 @@ def test_exchange_is_broken_off_before_it_begins(gateway: HttpGateway) -> None:
     """The order may overtake the call on its way between two threads."""
     with agent_of(gateway) as transport:
         session = transport.open(HELLO).session
-        request = Request(session, (), 1, "lease", wait_s=30)
+        request = Request(session, (), 1, LEASE, wait_s=30)
         transport.cancel_exchange(request)
         with pytest.raises(TransportFailed, match="broken off"):
             transport.exchange(request)
-        assert transport.exchange(Request(session, (), 1, "next", wait_s=30)).tasks
+        assert transport.exchange(Request(session, (), 1, NEXT, wait_s=30)).tasks
 
 
 def test_nothing_is_left_after_the_end(gateway: HttpGateway) -> None:
@@ -276,7 +341,7 @@ def test_connection_in_use_at_the_end_closes_with_its_request(gateway: HttpGatew
     with ThreadPoolExecutor(1) as pool:
         with agent_of(gateway) as transport:
             session = transport.open(HELLO).session
-            claim = pool.submit(transport.exchange, Request(session, (), 1, "lease", wait_s=30))
+            claim = pool.submit(transport.exchange, Request(session, (), 1, LEASE, wait_s=30))
             wait_until(lambda: gateway.waits)
         gateway.queue.add({"n": 0})
         assert len(claim.result(60).tasks) == 1

@@ -40,8 +40,8 @@ def test_next_gateway_serves_when_one_fails(gateway: HttpGateway, queue: MemoryQ
     [
         error(503, "draining"),
         error(503, "unavailable", Retry_After="5"),
-        Reply(503, b"<h1>No server is available"),
-        Reply(502),
+        Reply(503, b"<h1>No server is available", own=False),
+        Reply(502, own=False),
         Reply(200, b"garbage"),
         Reply(hang_up=True),
     ],
@@ -68,8 +68,10 @@ def test_busy_queue_is_not_asked_through_another_gateway(
         assert other.seen == []
 
 
-def test_agent_goes_elsewhere_when_told(gateway: HttpGateway, queue: MemoryQueue) -> None:
-    """If need be, to a gateway that it has just learnt of."""
+def test_agent_moves_to_another_gateway_when_ordered(
+    gateway: HttpGateway, queue: MemoryQueue
+) -> None:
+    """Also to a gateway whose address came with the same answer."""
     with gateway_of(queue) as other, agent_of(gateway) as transport:
         other.tokens = gateway.tokens  # both serve one queue
         session = transport.open(HELLO).session

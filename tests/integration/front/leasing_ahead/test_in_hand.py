@@ -57,7 +57,7 @@ def test_many_successes_on_pooled_and_own_tasks_count_together(
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("outcome", [DONE, FAILED, RELEASED])
-def test_session_of_another_campaign_cannot_speak_of_pooled_tasks(
+def test_session_of_another_campaign_cannot_report_pooled_tasks(
     outcome: str, count: int, pool: ScriptedPool, hire: Hire, postgres: Postgres
 ) -> None:
     """Even if it has learned a lease, which the front does not tell."""
@@ -71,7 +71,7 @@ def test_session_of_another_campaign_cannot_speak_of_pooled_tasks(
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_ended_session_cannot_speak_of_pooled_tasks(
+def test_ended_session_cannot_report_pooled_tasks(
     count: int, pool: ScriptedPool, hire: Hire, postgres: Postgres
 ) -> None:
     """A revocation ends sessions, and with them all that they may say."""
@@ -94,7 +94,7 @@ def test_session_above_serves_pooled_tasks_below(
     assert say(agent, *(report_of(one, DONE) for one in pool.lease(1))) == ["accepted"]
 
 
-def test_first_beat_that_names_a_lease_gets_the_task(
+def test_first_heartbeat_that_names_a_lease_gets_the_task(
     pool: ScriptedPool, hire: Hire, postgres: Postgres
 ) -> None:
     """From then on it lives with that session, and ends with it."""
@@ -145,7 +145,7 @@ def test_task_named_for_an_agent_that_never_got_it_goes_back_after_the_deadline(
     assert campaign.status().waiting == 10
 
 
-def test_beat_that_says_nothing_of_tasks_leaves_those_that_were_leased_ahead(
+def test_heartbeat_without_tasks_leaves_those_that_were_leased_ahead(
     pool: ScriptedPool, database: Database, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """However old they are: the agent may be at work on them."""
@@ -172,8 +172,10 @@ def test_task_is_not_named_for_a_session_that_may_not_have_it(
     assert task_row(postgres, one.task)["session_id"] == 0
 
 
-def test_second_to_name_a_lease_is_told_to_stop(pool: ScriptedPool, hire: Hire) -> None:
-    """An entry that was handed out twice is executed on, by one; one result is accepted."""
+def test_second_session_that_names_a_lease_is_ordered_to_stop(
+    pool: ScriptedPool, hire: Hire
+) -> None:
+    """One agent executes an entry that was handed out twice; one result is accepted."""
     first, second = hire(), hire()
     (one,) = pool.lease(1)
     assert first.heartbeat([one]) == set()

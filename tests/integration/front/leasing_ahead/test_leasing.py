@@ -20,7 +20,7 @@ from tests.integration.front.leasing_ahead.support import say
 pytestmark = pytest.mark.usefixtures("true_counts")
 
 
-def test_task_is_leased_to_the_pool_before_anybody_learns_of_it(
+def test_task_is_leased_to_the_pool_before_its_entry_is_visible(
     pool: ScriptedPool, postgres: Postgres, hire: Hire
 ) -> None:
     """An entry carries a right that PostgreSQL knows already; nobody else can claim the task."""
@@ -84,10 +84,10 @@ def test_task_that_no_entry_can_hold_is_left_to_postgresql(
     assert claimed.payload == {"n": [10**308] * 5_000}
 
 
-def test_what_the_front_has_lost_once_is_not_leased_ahead_again(
+def test_task_that_the_front_lost_once_is_not_leased_ahead_again(
     database: Database, campaign: Campaign, postgres: Postgres, hire: Hire
 ) -> None:
-    """Who empties the lists again and again cannot keep tasks from being claimed."""
+    """Anyone who empties the lists again and again cannot keep tasks from being claimed."""
     pool = ScriptedPool(database, campaign.campaign_id, pool_s=1.0)
     lost = pool.lease(4)
     wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 4)
@@ -98,15 +98,15 @@ def test_what_the_front_has_lost_once_is_not_leased_ahead_again(
 
 
 @pytest.mark.parametrize("outcome", [FAILED, RELEASED])
-def test_what_an_agent_has_tried_may_be_leased_ahead_again(
+def test_task_that_an_agent_has_tried_may_be_leased_ahead_again(
     outcome: str, pool: ScriptedPool, hire: Hire, postgres: Postgres
 ) -> None:
-    """An attempt that was reported before any beat has named it is no entry that got lost."""
+    """An attempt that was reported before any heartbeat named it is no lost entry."""
     agent = hire()
     (tried,) = pool.lease(1)
     assert say(agent, report_of(tried, outcome)) == ["accepted"]
     postgres.execute("update taskq.task set due_at = now() where status = 'delayed'")
-    postgres.execute("select taskq.promote()")
+    postgres.execute("select taskq.promote_delayed()")
     wait_until(lambda: tried.task in {one.task for one in pool.lease(10)})
 
 
@@ -134,7 +134,7 @@ def test_new_epoch_leases_under_a_new_secret_and_ends_the_old_one(pool: Scripted
 def test_campaign_that_is_closed_or_limited_is_not_leased_ahead(
     pool: ScriptedPool, queue: Client, campaign: Campaign
 ) -> None:
-    """Paused, cancelled above, limited or kept from the front: told once, and leased no more."""
+    """Paused, cancelled above, limited or kept from the front: reported once, not leased again."""
     stocked = (pool.campaign, 5, 0)
     assert pool.keep(stocked)["closed"] is None
     campaign.pause()
@@ -177,9 +177,9 @@ def test_last_tasks_of_a_campaign_are_claimable_while_they_are_in_the_pool(
     assert chosen() == [pool.campaign]
     servings = '[{"path":"/c","lifetime_s":null,"offers":[]}]'
     for front, claimable in ((True, [[[0], 10]]), (False, [])):
-        told = database.row("claimable", servings=servings, front=front)
-        assert told is not None
-        assert told["claimable"] == claimable, "whom no list serves is not woken for what is in it"
+        found = database.row("claimable", servings=servings, front=front)
+        assert found is not None
+        assert found["claimable"] == claimable, "whom no list serves is not woken for what is in it"
     pool.keep()
     assert chosen() == []
 

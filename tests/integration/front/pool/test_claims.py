@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -75,10 +74,10 @@ async def test_claim_that_leaves_the_campaign_out_gets_nothing_of_it(
     async with pool_client:
         await pool_client.wait_until_filled()
         left_out, changed = ((front.campaign, 2),), ((front.campaign, 3),)
-        without = replace(ALL, without=left_out)
+        without = ALL._replace(without=left_out)
         assert not pool_client.pool.has_entries(without)
         assert not pool_client.pool.submit(1, "lease", 1, without, lambda _: None)
-        assert pool_client.pool.has_entries(replace(ALL, without=changed))
+        assert pool_client.pool.has_entries(ALL._replace(without=changed))
 
 
 async def test_claims_that_arrive_together_share_a_pop(
@@ -94,9 +93,9 @@ async def test_claims_that_arrive_together_share_a_pop(
     async with pool_client:
         await pool_client.wait_until_filled()
         before = scripts_run()
-        told = await asyncio.gather(*(pool_client.ask(session) for session in range(100)))
+        answers = await asyncio.gather(*(pool_client.ask(session) for session in range(100)))
         assert scripts_run() == before + 1
-        tasks = [task.task for one in told for task in one]
+        tasks = [task.task for one in answers for task in one]
         assert tasks == sorted(set(tasks)), "each task once, in order"
         assert len(tasks) == 100
 
@@ -108,8 +107,8 @@ async def test_claims_get_no_more_than_they_want_and_than_there_is(
     front.fill(8)
     async with pool_client:
         await pool_client.wait_until_filled()
-        told = await asyncio.gather(*(pool_client.ask(session, want=3) for session in range(4)))
-        assert [len(one) for one in told] == [3, 3, 2, 0]
+        answers = await asyncio.gather(*(pool_client.ask(session, want=3) for session in range(4)))
+        assert [len(one) for one in answers] == [3, 3, 2, 0]
         assert not pool_client.pool.has_entries(ALL)
         assert await pool_client.claim() == []
         assert (pool_client.pool.counters.hits, pool_client.pool.counters.misses) == (3, 2)
@@ -129,10 +128,10 @@ async def test_many_claims_are_answered_out_of_the_hand_and_the_rest_goes_back(
             return pool_client.pool.counters.popped > len(tasks)
 
         while not (is_popped_ahead() and at_once):
-            told = pool_client.ask(claims)
+            answers = pool_client.ask(claims)
             claims += 1
-            at_once += told.done()
-            tasks += [task.task for task in await told]
+            at_once += answers.done()
+            tasks += [task.task for task in await answers]
             assert claims < 1_000
         assert len(tasks) == len(set(tasks)) == claims
         held = "select count(*) from taskq.state where status = 'working'"
@@ -148,8 +147,10 @@ async def test_large_claims_do_not_make_a_pop_too_large(
     front.fill(1_000)
     async with pool_client:
         await pool_client.wait_until_filled()
-        told = await asyncio.gather(*(pool_client.ask(session, want=400) for session in range(3)))
-        assert [len(one) for one in told] == [400, 400, 200]
+        answers = await asyncio.gather(
+            *(pool_client.ask(session, want=400) for session in range(3))
+        )
+        assert [len(one) for one in answers] == [400, 400, 200]
 
 
 async def test_repeated_claim_gets_the_same_tasks_again(

@@ -26,7 +26,7 @@ from taskq.front.buffer import KEEP_S
 from taskq.front.pool import Pool
 from taskq.front.redis import ANSWER_S
 from taskq.gateway.fronted import Fronted
-from taskq.gateway.pace import StatementPool
+from taskq.gateway.statement_pool import StatementPool
 from taskq_agent.protocol import Answer, Task
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.front_harness import ALL, PoolClient, ScriptedFront, leases
@@ -76,8 +76,8 @@ async def test_claims_go_on_without_the_front_and_return_to_it(
         assert len(await pool_client.claim()) == 1
         begin_trouble()
         began = time.monotonic()
-        told = await asyncio.gather(*(pool_client.ask(session) for session in range(200)))
-        assert not any(told)
+        answers = await asyncio.gather(*(pool_client.ask(session) for session in range(200)))
+        assert not any(answers)
         assert time.monotonic() - began < BUSY_S < 200 * ANSWER_S, "they wait together"
         assert not pool_client.pool.has_entries(ALL)
         at_once = pool_client.ask()
@@ -92,7 +92,7 @@ async def test_claims_go_on_without_the_front_and_return_to_it(
         assert len(await pool_client.claim()) == 1
     fails = [record for record in caplog.records if "fails" in record.getMessage()]
     assert len(fails) >= 1
-    assert len(fails) <= 3, "it is told when it changes, not at each claim"
+    assert len(fails) <= 3, "it is logged when it changes, not at each claim"
 
 
 async def test_front_that_begins_after_the_gateway_is_found_soon(
@@ -180,7 +180,7 @@ async def test_claims_go_on_from_the_front_while_postgresql_is_away(
             assert len(await pool_client.claim()) == 1
 
 
-async def test_what_nobody_claims_while_postgresql_is_away_goes_back_when_it_returns(
+async def test_tasks_popped_ahead_of_an_outage_go_back_after_it(
     front: ScriptedFront,
     pool_client: PoolClient,
     dsn: str,
@@ -257,10 +257,12 @@ async def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_post
     await fronted.start()
     try:
         await until(lambda: pool.has_entries(ALL))
-        told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         with cut_off():
-            fronted.submit(ExchangeRequest(1, 1, next(leases), ALL, (), ()), partial(resolve, told))
-            (task,) = (await told).tasks
+            fronted.submit(
+                ExchangeRequest(1, 1, next(leases), ALL, (), ()), partial(resolve, answer)
+            )
+            (task,) = (await answer).tasks
         assert task.campaign == front.campaign
     finally:
         await fronted.close()

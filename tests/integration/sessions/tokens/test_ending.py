@@ -66,7 +66,7 @@ def test_revoked_token_takes_its_sessions_with_it(
     assert_counts_are_true(postgres)
 
 
-def test_beat_of_an_enrolled_session_writes_one_tuple(
+def test_heartbeat_of_an_enrolled_session_writes_one_tuple(
     site: str, enrol: Enrol, postgres: Postgres
 ) -> None:
     """What a session has from its token is in indexes that a beat does not touch (HOT)."""

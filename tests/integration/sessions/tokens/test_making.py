@@ -61,7 +61,7 @@ def test_token_of_nobody_cannot_be_revoked(tokens: Tokens) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "reason"),
     rest_thorough(
         [
             ({"name": ""}, "cannot be a token's name"),
@@ -85,16 +85,16 @@ def test_token_of_nobody_cannot_be_revoked(tokens: Tokens) -> None:
     ids=str,
 )
 def test_token_is_not_created_from_nonsense(
-    wrong: dict[str, Any], told: str, tokens: Tokens
+    wrong: dict[str, Any], reason: str, tokens: Tokens
 ) -> None:
     """The error names the value."""
     usual: dict[str, Any] = {"kind": "site", "name": "some", "paths": ["/c"]}
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=reason):
         tokens.create(**(usual | wrong))
     assert tokens.list() == ()
 
 
-def test_path_that_is_not_well_formed_is_told(tokens: Tokens) -> None:
+def test_malformed_path_of_a_token_is_refused_before_the_server_is_asked(tokens: Tokens) -> None:
     """Before anything is asked of the server."""
     with pytest.raises(InvalidPath, match="must start with '/'"):
         tokens.create("site", "some", ["c"])

@@ -15,14 +15,14 @@ import pytest
 from taskq import Client
 from taskq.db.connections import Database
 from taskq.db.tokens import Tokens, hashed, session_token
-from taskq.gateway.requests import address_of
+from taskq.gateway.http.proxies import Proxies, parsed_address
 from taskq.model.errors import Forbidden, NotFound, Unauthorized, UsageError
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.variants import rest_thorough
 from tests.integration.sessions.tokens.support import Enrol, identify
 
 
-def test_token_opens_sessions_that_can_be_told_by_their_own(
+def test_token_of_a_session_identifies_it_and_what_it_serves(
     site: str, enrol: Enrol, database: Database
 ) -> None:
     """The session's token is found with what the session serves."""
@@ -105,8 +105,8 @@ def test_names_that_begin_alike_are_not_below(queue: Client, tokens: Tokens, enr
 
 
 @pytest.mark.usefixtures("site")
-def test_campaign_that_is_missing_is_told(tokens: Tokens, enrol: Enrol) -> None:
-    """When a token is created, and when its agent asks for one below."""
+def test_token_for_a_missing_campaign_is_refused(tokens: Tokens, enrol: Enrol) -> None:
+    """When a token is created, and when its agent asks for a campaign below."""
     with pytest.raises(NotFound, match="/nowhere"):
         tokens.create("site", "some", ["/c", "/nowhere"])
     token, _ = tokens.create("site", "some", ["/c"])
@@ -128,10 +128,41 @@ def test_token_is_good_where_it_is_meant_to_be(tokens: Tokens, enrol: Enrol) -> 
 
 def test_address_of_a_socket_for_both_families_is_the_older_one() -> None:
     """Otherwise no network of IPv4 would hold it."""
-    assert address_of(("::ffff:192.0.2.1", 1)) == "192.0.2.1"
-    assert address_of(("2001:db8::5%eth0", 1)) == "2001:db8::5"
-    with pytest.raises(Forbidden, match="is not an address"):
-        address_of(None)
+    assert str(parsed_address("::ffff:192.0.2.1")) == "192.0.2.1"
+    assert str(parsed_address("2001:db8::5%eth0")) == "2001:db8::5"
+    with pytest.raises(ValueError, match="does not appear to be"):
+        parsed_address("")
+
+
+FORWARDED = b"x-forwarded-for"
+
+
+@pytest.mark.parametrize(
+    ("peer", "lines", "client"),
+    [
+        ("192.0.2.9", ["198.51.100.1"], "192.0.2.9"),  # it is no trusted proxy
+        ("10.0.0.1", [], "10.0.0.1"),
+        ("10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
+        ("::ffff:10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", ["203.0.113.7, 198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", ["203.0.113.7, 198.51.100.1, 10.0.0.2"], "198.51.100.1"),
+        ("10.0.0.1", ["203.0.113.7", "198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", ["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+        ("10.0.0.1", ["198.51.100.1:4711"], "198.51.100.1"),
+        ("10.0.0.1", ["[2001:db8::5]:4711"], "2001:db8::5"),
+        ("10.0.0.1", ["2001:db8::5"], "2001:db8::5"),
+        ("10.0.0.1", ["198.51.100.1, unknown"], "unknown"),
+        ("10.0.0.1", ["", " , "], "10.0.0.1"),
+        ("", ["198.51.100.1"], ""),
+    ],
+)
+def test_client_is_the_last_address_that_no_trusted_proxy_has(
+    peer: str, lines: list[str], client: str
+) -> None:
+    """What stands before it is what the client says of itself."""
+    proxies = Proxies(["10.0.0.0/24"])
+    assert proxies.client(peer, [(FORWARDED, line.encode()) for line in lines]) == client
+    assert Proxies().client(peer, [(FORWARDED, b"203.0.113.7")]) == peer
 
 
 def test_token_is_used_as_often_as_it_may_be(tokens: Tokens, enrol: Enrol) -> None:
@@ -186,13 +217,13 @@ def test_key_of_somebody_elses_session_opens_nothing(
 ) -> None:
     """Neither with another token, nor that of a session next to the database, nor the reverse."""
     other, _ = tokens.create("site", "other", ["/c"])
-    open_beside = "select taskq.open_session('/c', %s)"
-    key, beside = str(uuid.uuid4()), str(uuid.uuid4())
+    open_directly = "select taskq.open_session('/c', %s)"
+    key, direct = str(uuid.uuid4()), str(uuid.uuid4())
     enrol(site, key=key)
-    value(postgres, open_beside, beside)
+    value(postgres, open_directly, direct)
     with pytest.raises(Forbidden, match="somebody else's"):
         enrol(other, key=key)
     with pytest.raises(Forbidden, match="somebody else's"):
-        enrol(site, key=beside)
+        enrol(site, key=direct)
     with pytest.raises(psycopg.Error, match="somebody else's"):
-        value(postgres, open_beside, key)
+        value(postgres, open_directly, key)

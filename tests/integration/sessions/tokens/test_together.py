@@ -25,7 +25,7 @@ from taskq.gateway.enrolments import (
     Departures,
     Enrolments,
 )
-from taskq.gateway.errors import Busy
+from taskq.gateway.http.errors import Busy
 from taskq.gateway.messages import SessionEndMessage
 from taskq.model.errors import Forbidden, NotFound, Unauthorized, UsageError
 from taskq_agent.protocol import Hello
@@ -156,7 +156,7 @@ async def test_refused_hellos_change_nothing_for_others(
     assert value(postgres, "select count(*) from taskq.session") == 21
 
 
-async def test_hello_that_is_said_twice_together_opens_one_session(
+async def test_hello_that_arrives_twice_at_once_opens_one_session(
     tokens: Tokens, database: Database, statements: list[int]
 ) -> None:
     """It counts as one use, and both get the session."""

@@ -1,0 +1,1 @@
+"""Campaigns: their tree, settings, status and counters."""

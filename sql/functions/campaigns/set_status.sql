@@ -1,0 +1,53 @@
+-- set_status(path, status): opens (resumes), pauses or cancels a campaign, and with it all below, since
+-- a claim checks all campaigns from the root down. After a pause or cancellation has committed, no
+-- claim that begins later succeeds.
+--
+-- Result: whether that changed anything. Cancelling moves no task: call cancel() for each campaign
+-- of the subtree until it returns null. For a campaign that is opened again, pause_failing() and pause_refused()
+-- start again.
+-- Error TQ404: no such campaign. Error TQ409: a cancelled campaign cannot be paused.
+--
+-- Locks: the campaign's row, that of its pulse, those of its refusals.
+-- @roles manager operator
+-- @gateway manager, wakes
+-- @repeat once
+create or replace function taskq.set_status(p_path text, p_status taskq.campaign_status)
+returns boolean
+language plpgsql
+as $$
+declare
+    v_id bigint;
+begin
+    perform taskq.campaign_id(p_path);
+    update taskq.campaign c
+       set status = p_status,
+           paused_why = null
+     where c.path = p_path
+       and c.status <> p_status
+       and (p_status <> 'paused' or c.status = 'open')
+ returning c.campaign_id into v_id;
+    if v_id is null and p_status = 'paused' and exists (
+        select from taskq.campaign c where c.path = p_path and c.status = 'cancelled')
+    then
+        raise exception 'campaign % is cancelled and cannot be paused: it hands out nothing', p_path
+            using errcode = 'TQ409';
+    end if;
+    if p_status = 'open' and v_id is not null then
+        if taskq.forget_refusals(v_id) then  -- those that could not run it try again at once
+            update taskq.campaign c set revision = c.revision + 1 where c.campaign_id = v_id;
+        end if;
+        insert into taskq.pulse (campaign_id, since, done, failures)
+        select n.campaign_id, clock_timestamp(), n.done + coalesce(sum(d.done), 0),
+               n.first_failures + coalesce(sum(d.first_failures), 0)
+          from taskq.counter n
+          left join taskq.unfolded() d on d.campaign_id = n.campaign_id
+         where n.campaign_id = v_id
+         group by n.campaign_id
+            on conflict (campaign_id) do update
+           set since = excluded.since,
+               done = excluded.done,
+               failures = excluded.failures;
+    end if;
+    return v_id is not null;
+end
+$$;

@@ -1,0 +1,128 @@
+-- unfinished_campaigns(path): the campaigns at and below a path in which tasks are unfinished. A part of
+-- servable() and claimable(); not for clients.
+--
+-- unfinished: tasks that wait, are delayed or are worked on. room: how many could be claimed now by
+--     an agent that suits the campaign; 0 unless it is open with all above it and has a handler.
+--     ahead: how many wait in the lists of the front, by about a third; they are not among those that
+--     are working, since nobody works on them. revision, has_handler, paused_why, owner: the campaign's.
+--     owner_room: how many more tasks of its owner may run, in all campaigns; null: any number. No campaign's
+--     room exceeds that, but several together may.
+-- Result: nothing if there is no such campaign. Exact within the snapshot: counter plus deltas.
+--
+-- Reads no task. Of all campaigns, or a subtree of 1,000 and more, most have usually ended: then it reads the counters
+-- of all, which are small, and only the campaigns with unfinished tasks. For what else it costs see counts().
+-- Index: campaign_path_key, campaign_pkey, campaign_closed, campaign_owner, counter_pkey, delta_xid.
+--
+-- The settings leave one plan: the counters are found by one pass over their ids (servers from 17 on
+-- do that faster than one by one), all else is joined by hash.
+-- @plan generic by-scan
+create or replace function taskq.unfinished_campaigns(p_path text)
+returns table (
+    campaign_id bigint,
+    weight double precision,
+    requires text[],
+    time_limit_s double precision,
+    working bigint,
+    unfinished bigint,
+    room bigint,
+    ahead bigint,
+    revision integer,
+    has_handler boolean,
+    paused_why text,
+    owner text,
+    owner_room bigint
+)
+language plpgsql stable
+set enable_mergejoin = off
+as $$
+declare
+    v_many constant integer := 1000;
+    v_open boolean;
+    v_closed bigint[];
+    -- All with unfinished tasks, wherever they are; null: the subtree is small.
+    v_ids bigint[];
+begin
+    select taskq.campaign_state(c.campaign_id) = 'open' into v_open
+      from taskq.campaign c
+     where c.path = p_path;
+    if not found then
+        return;
+    end if;
+    select c.paused || c.cancelled into v_closed from taskq.closed_campaigns(p_path) c;
+    if p_path = '/' or exists (select from taskq.subtree(p_path) offset v_many) then
+        v_ids := array(
+            select n.campaign_id
+              from taskq.counter n
+             where n.waiting + n.delayed + n.working > 0
+             union
+            select d.campaign_id from taskq.unfolded() d);
+    end if;
+
+    return query
+        with below as materialized (
+            select c.campaign_id, c.weight, c.requires, c.time_limit_s, c.max_running, c.revision,
+                   c.handler is not null as has_handler, c.paused_why, c.owner, c.running_quota,
+                   v_open and c.status = 'open' and c.handler is not null
+                   and (c.lineage && v_closed) is not true as open
+              from (
+                  select s.* from taskq.subtree(p_path) s where v_ids is null
+                   union all
+                  select s.*
+                    from taskq.campaign s
+                   where s.campaign_id = any (v_ids)
+                     and taskq.at_or_below(s.path, p_path)
+              ) c
+        ), fresh as (
+            select d.campaign_id, taskq.total(d.waiting) as waiting,
+                   taskq.total(d.delayed) as delayed, taskq.total(d.working) as working
+              from taskq.unfolded() d
+             group by d.campaign_id
+        ), ahead as (
+            -- What waits in the lists of the front can be claimed as well.
+            select l.campaign_id, l.entries
+              from taskq.front_list l
+             where exists (
+                 select from taskq.front_refiller r where r.until > clock_timestamp())
+        ), own as materialized (
+            -- All campaigns of owners with a quota, wherever they are: one pass for all owners.
+            select c.campaign_id, c.owner, c.running_quota
+              from taskq.campaign c
+             where c.owner = any (array(
+                       select distinct b.owner from below b where b.running_quota is not null))
+        ), bounded as materialized (
+            select w.owner, greatest(0, min(w.running_quota) - taskq.total(w.working)) as room
+              from (
+                  select o.owner, o.running_quota, n.working
+                    from own o
+                    join taskq.counter n on n.campaign_id = o.campaign_id
+                   where n.campaign_id = any (array(select o.campaign_id from own o))
+                   union all
+                  select o.owner, o.running_quota, f.working
+                    from own o
+                    join fresh f on f.campaign_id = o.campaign_id
+              ) w
+             group by w.owner
+        ), counted as (
+            select b.*, coalesce(a.entries, 0) as ahead, o.room as owner_room,
+                   n.waiting + coalesce(f.waiting, 0) as waiting,
+                   n.delayed + coalesce(f.delayed, 0) as delayed,
+                   n.working + coalesce(f.working, 0) as working
+              from below b
+              join taskq.counter n on n.campaign_id = b.campaign_id
+              left join fresh f on f.campaign_id = b.campaign_id
+              left join ahead a on a.campaign_id = b.campaign_id
+              left join bounded o on o.owner = b.owner
+             where n.campaign_id = any (array(select b.campaign_id from below b))
+        )
+        select c.campaign_id, c.weight, c.requires, c.time_limit_s,
+               greatest(0, c.working - c.ahead),
+               c.waiting + c.delayed + c.working,
+               case when c.open
+                    then greatest(0, least(c.waiting, c.max_running - c.working, c.owner_room))
+                    else 0 end,
+               case when c.open then c.ahead else 0 end::bigint,
+               c.revision, c.has_handler, c.paused_why, c.owner, c.owner_room
+          from counted c
+         where c.waiting + c.delayed + c.working > 0;
+end
+$$;

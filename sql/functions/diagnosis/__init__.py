@@ -1,0 +1,1 @@
+"""Diagnosis: failures and their causes, samples of attempts, hosts compared."""

@@ -1,0 +1,1 @@
+"""Files: blobs, inputs, checkpoints, output files."""

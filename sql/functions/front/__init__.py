@@ -1,0 +1,1 @@
+"""Front: tasks leased ahead into Redis lists."""

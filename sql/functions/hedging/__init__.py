@@ -1,0 +1,1 @@
+"""Hedging: second attempts of slow tasks."""

@@ -1,0 +1,1 @@
+"""Notifications: rules, their events and messages."""

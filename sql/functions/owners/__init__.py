@@ -1,0 +1,1 @@
+"""Owners: quotas, and what counts towards them."""

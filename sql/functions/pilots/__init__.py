@@ -1,0 +1,1 @@
+"""Pilots: pilots and their jobs."""

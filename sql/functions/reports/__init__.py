@@ -1,0 +1,1 @@
+"""Reports: how attempts ended: settling, verdicts, late results."""

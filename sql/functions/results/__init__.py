@@ -1,0 +1,1 @@
+"""Results: pages, rankings, indexes, withdrawals."""

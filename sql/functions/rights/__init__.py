@@ -1,0 +1,1 @@
+"""Rights: tokens of agents and managers, roles."""

@@ -1,0 +1,1 @@
+"""Seeding: new tasks, known keys, checks of payloads."""

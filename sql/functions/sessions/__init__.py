@@ -1,0 +1,1 @@
+"""Sessions: agents: hellos, heartbeats, ends, bans of hosts and sites."""

@@ -1,0 +1,1 @@
+"""Steering: many tasks at once: cancelled, retried, withdrawn, removed, given priorities."""

@@ -1,0 +1,1 @@
+"""Tasks: tasks as rows, spans and bundles: found, listed, unpacked."""

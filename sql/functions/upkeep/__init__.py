@@ -1,0 +1,1 @@
+"""Upkeep: the keeper's round, the brake, trends, timelines."""

@@ -1,0 +1,57 @@
+"""Checks of single settings of a campaign; each returns the value to keep, or raises."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from taskq.model.errors import InvalidCampaign
+from taskq.model.seed import check_path
+from taskq.model.settings import check_string
+
+MAX_DESCRIPTION_CHARS: Final = 10_000
+MAX_NEVER_RETRY: Final = 100
+MAX_CLASS_CHARS: Final = 200
+
+_BEST: Final = re.compile(r"(?:lowest|highest) (?:result|payload|phases)\.\S.{0,199}")
+
+
+def checked_path(where: str, path: object) -> str:
+    """Return the path of a campaign."""
+    return check_path(check_string(where, path))
+
+
+def checked_description(where: str, text: object) -> str:
+    """Return a description of bounded length."""
+    description = check_string(where, text)
+    if len(description) > MAX_DESCRIPTION_CHARS:
+        raise InvalidCampaign(
+            f"{where} of {len(description)} characters; {MAX_DESCRIPTION_CHARS} at most"
+        )
+    return description
+
+
+def checked_best(where: str, value: object) -> str | None:
+    """Return what makes a result the best, such as `lowest result.score`; None if nothing does."""
+    if value is None or (isinstance(value, str) and _BEST.fullmatch(value)):
+        return value
+    raise InvalidCampaign(
+        f"{where} must be `lowest FIELD` or `highest FIELD`, such as `lowest result.score`, "
+        f"not {value!r:.80}"
+    )
+
+
+def checked_classes(where: str, value: object) -> tuple[str, ...]:
+    """Return classes of errors, each once."""
+    if not isinstance(value, (list, tuple)) or len(value) > MAX_NEVER_RETRY:
+        raise InvalidCampaign(
+            f"{where} must be a list of {MAX_NEVER_RETRY} classes of error at most, "
+            f'such as ["bad-ligand"], not {value!r:.80}'
+        )
+    for position, name in enumerate(value):
+        check_string(f"{where}[{position}]", name)
+        if not 1 <= len(name) <= MAX_CLASS_CHARS:
+            raise InvalidCampaign(
+                f"{where}[{position}] must have 1 to {MAX_CLASS_CHARS} characters"
+            )
+    return tuple(dict.fromkeys(value))

@@ -1,0 +1,75 @@
+"""Limits that SQL and Lua know, for the table of limits; see `limits_page`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Of a file, the place of the value, the end that its name would have, and the same two.
+OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
+    ("sql/functions/sessions/beat.sql", r"> (\d+) from", "_BYTES", "rest of a heartbeat", "TQ400"),
+    (
+        "sql/functions/claims/take.sql",
+        r"(\d+) / greatest\(",
+        "_BYTES",
+        "payloads of a claim",
+        "fewer tasks",
+    ),
+    (
+        "sql/functions/files/add_argument.sql",
+        r"between 0 and (\d+) then",
+        "_BYTES",
+        "argument of a function as a blob",
+        "`InvalidTask`; TQ400",
+    ),
+    ("sql/functions/files/add_input.sql", r" >= (\d+) then", "", "inputs of a campaign", "TQ400"),
+    (
+        "sql/functions/tasks/filter_path.sql",
+        r"filter\) > (\d+)",
+        "_BYTES",
+        "compiled filter",
+        "TQ400",
+    ),
+    ("sql/functions/owners/set_quota.sql", r"v_most .* := (\d+)", "", "quotas", "TQ409"),
+    (
+        "sql/functions/owners/set_quota.sql",
+        r"1 to (\d+) char",
+        "_CHARS",
+        "name of an owner",
+        "TQ400",
+    ),
+    (
+        "sql/functions/notifications/create_notify_rule.sql",
+        r"v_most .* := (\d+)",
+        "",
+        "notification rules",
+        "TQ409",
+    ),
+    (
+        "sql/functions/notifications/note_events.sql",
+        r"v_waiting .* := (\d+)",
+        "",
+        "events of a rule that wait",
+        "later",
+    ),
+    (
+        "sql/functions/notifications/take_messages.sql",
+        r" limit (\d{2,})",
+        "",
+        "events of a message",
+        "the next one",
+    ),
+    (
+        "sql/functions/notifications/end_message.sql",
+        r"v_tries .* := (\d+)",
+        "",
+        "tries of a message",
+        "given up",
+    ),
+    (
+        "taskq/front/scripts/pop.lua",
+        r"MAX_ENTRY.* = (\d+),",
+        "_BYTES",
+        "entry in Redis",
+        "not taken",
+    ),
+)

@@ -1,0 +1,2 @@
+-- Needs the library of PL/pgSQL.
+do $$ begin end $$
