@@ -86,7 +86,8 @@ class Seeder:
         Raise what opening and reading raise, `InvalidTask` at a bad line unless bad lines are
         skipped, `KeyConflict` as `Campaign.seed` does, and `Interrupted` at Ctrl-C. With bad lines
         skipped, a damaged file adds all that can be read and raises `InvalidTask` at the end, as
-        the missing part is unknown. Tasks that were added stay; the text says how many.
+        the missing part is unknown. Tasks that were added stay; the text says how many,
+        or how many at least where a chunk was on its way.
         """
         sizes = [file.size() for file in inputs]
         whole = None if None in sizes else sum(filter(None, sizes))
@@ -97,11 +98,13 @@ class Seeder:
                     self._seed(source, behind, whole)
                 behind += size or 0
         except KeyboardInterrupt:
-            raise Interrupted(f"Interrupted{self._so_far()}.") from None
+            raise Interrupted(f"Interrupted{self._known_so_far()}.") from None
         except _Stopped as stop:
             raise InvalidTask(f"{stop}{self._so_far()}") from None
         except KeyConflict as error:
             raise self._conflict(error) from error
+        except Unavailable as error:
+            raise type(error)(f"{error}{self._known_so_far()}") from error
         except TaskqError as error:
             raise type(error)(f"{error}{self._so_far()}") from error
         if self._damaged:
@@ -184,6 +187,15 @@ class Seeder:
         if not self.count.added:
             return "; no task was added"
         return f"; tasks added before: {self.count.added:,}; the same command continues from there"
+
+    def _known_so_far(self) -> str:
+        # A chunk may be stored of which this process has not heard.
+        if not self.count.added:
+            return "; no task is known to be added; the same command continues"
+        return (
+            f"; tasks added before: at least {self.count.added:,}; "
+            "the same command continues from there"
+        )
 
 
 def _prepare(source: Source) -> None:
