@@ -126,11 +126,8 @@ release: .venv/test ## Refuse what may not be published yet; build what is to be
 	$(MAKE) dist image site
 
 .PHONY: dist
-dist: .venv/test ## Build dist/: wheel, source archive, the agent as one file, and their SHA-256
-	rm -rf dist
-	$(BIN)/python -m build --quiet --outdir dist
-	$(BIN)/python -m taskq.pilots.agent_file dist/taskq-agent.pyz
-	cd dist && sha256sum -- * > SHA256SUMS
+dist: .venv/test ## Build dist/ from the last commit: wheel, source archive, agent, list of parts (SBOM), SHA-256
+	$(BIN)/python -m tests.helpers.dist dist
 
 IMAGE ?= taskq
 BASE ?= docker.io/library/python:3.12-slim
@@ -168,6 +165,7 @@ schema: .venv/test ## Write sql/schema.txt, tables in docs and the recipe for co
 	$(BIN)/python -m tests.helpers.flags_page
 	$(BIN)/python -m tests.helpers.errors_page
 	$(BIN)/python -m tests.helpers.conda_recipe
+	$(BIN)/python -m tests.helpers.surface
 
 .PHONY: manifests
 manifests: .venv/test ## Write deploy/kubernetes anew from the chart, with helm, which must be installed

@@ -17,6 +17,9 @@ from typing import Final
 
 from taskq.model.version import VERSION
 from tests.helpers.paths import ROOT
+from tests.helpers.surface import gone
+
+_PLACEHOLDER: Final = re.compile(r"\b\S*\bexample\.(?:org|com|net)\b")
 
 _FIRST_PAGE: Final = """\
 <!doctype html><title>taskq</title><meta http-equiv="refresh" content="0; url={latest}/index.html">
@@ -30,12 +33,23 @@ def missing(root: Path) -> list[str]:
     config.read(root / "setup.cfg")
     url = config["metadata"]["url"]
     found = []
-    if re.search(r"\bexample\.(org|com|net)\b", url):
+    if _PLACEHOLDER.search(url):
         found.append(f"setup.cfg: set url, which is {url}, to the address of the site")
+    security = (root / "SECURITY.md").read_text(encoding="utf-8")
+    if placeholder := _PLACEHOLDER.search(security):
+        found.append(f"SECURITY.md: replace {placeholder[0]} by an address that somebody reads")
     heading = re.escape(f"## {VERSION} (") + r"\d{4}-\d\d-\d\d\)$"
     if not re.search(heading, (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE):
         found.append(f"CHANGELOG.md: date the release, as in `## {VERSION} (2026-03-01)`")
-    status = ["git", "-C", root, "status", "--porcelain"]
+    citation = (root / "CITATION.cff").read_text(encoding="utf-8")
+    if f'version: "{VERSION}"' not in citation:
+        found.append(f'CITATION.cff: name the release, `version: "{VERSION}"`')
+    if removed := gone(root):
+        found.append(
+            "docs/surface.txt: name in CHANGELOG.md, under Removed, what users lose: "
+            + ", ".join(f"`{line.partition(': ')[2]}`" for line in removed)
+        )
+    status: list[Path | str] = ["git", "-C", root, "status", "--porcelain"]
     if subprocess.run(status, check=True, capture_output=True).stdout:
         found.append("git status: commit or remove what is not committed")
     return found

@@ -14,14 +14,17 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from configparser import ConfigParser
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from taskq.model.version import VERSION
 from taskq_agent.release import DISTRIBUTION
+from tests.helpers import dist as distribution
 from tests.helpers import release
 from tests.helpers.paths import ROOT
+from tests.helpers.surface import gone
 
 FOLDERS = {
     "taskq": "taskq",
@@ -63,15 +66,9 @@ def test_readme_says_which_extra_is_for_whom() -> None:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make what `make dist` does."""
+    """Make what `make dist` does, but for the list of parts."""
     folder = tmp_path_factory.mktemp("dist")
-    source = folder / "source"
-    subprocess.run(["git", "clone", "--quiet", ROOT, source], check=True)
-    subprocess.run(
-        [sys.executable, "-m", "build", "--quiet", "--outdir", folder, source], check=True
-    )
-    agent = [sys.executable, "-m", "taskq.pilots.agent_file", folder / "taskq-agent.pyz"]
-    subprocess.run(agent, check=True)
+    distribution.build(folder)
     return folder
 
 
@@ -247,14 +244,38 @@ def test_checkout_with_placeholders_is_not_released(tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
     (tmp_path / "setup.cfg").write_text("[metadata]\nurl = https://taskq.example.org\n")
     (tmp_path / "CHANGELOG.md").write_text(f"## {VERSION} (unreleased)\n")
+    (tmp_path / "SECURITY.md").write_text("Write to security@taskq.example.org.\n")
+    (tmp_path / "CITATION.cff").write_text('version: "0.0.0"\n')
     subprocess.run([*git, "init", "--quiet"], check=True)
     found = release.missing(tmp_path)
-    assert [one.partition(":")[0] for one in found] == ["setup.cfg", "CHANGELOG.md", "git status"]
+    places = ["setup.cfg", "SECURITY.md", "CHANGELOG.md", "CITATION.cff", "git status"]
+    assert [text.partition(":")[0] for text in found] == places
+    assert "security@taskq.example.org" in found[1]
     (tmp_path / "setup.cfg").write_text("[metadata]\nurl = https://taskq.dev\n")
     (tmp_path / "CHANGELOG.md").write_text(f"## {VERSION} (2026-03-01)\n")
+    (tmp_path / "SECURITY.md").write_text("Write to security@taskq.dev.\n")
+    (tmp_path / "CITATION.cff").write_text(f'version: "{VERSION}"\n')
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "--quiet", "--message", "release"], check=True)
     assert release.missing(tmp_path) == []
+
+
+def test_names_that_users_lose_are_in_the_changelog(tmp_path: Path) -> None:
+    """A release is refused until it says what went since the one before; new names need nothing."""
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    (tmp_path / "docs").mkdir()
+    surface, log = tmp_path / "docs/surface.txt", tmp_path / "CHANGELOG.md"
+    surface.write_text("command: seed --key N\ncommand: top\n")
+    log.write_text("")
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--message", "release"], check=True)
+    assert gone(tmp_path) == []
+    subprocess.run([*git, "tag", "v0.1.0"], check=True)
+    surface.write_text("command: top\ncommand: watch\n")
+    assert gone(tmp_path) == ["command: seed --key N"]
+    log.write_text("Removed: `seed --key N`; use `--key-field`.\n")
+    assert gone(tmp_path) == []
 
 
 def test_site_keeps_the_manuals_of_other_releases(tmp_path: Path) -> None:
@@ -269,6 +290,36 @@ def test_site_keeps_the_manuals_of_other_releases(tmp_path: Path) -> None:
     assert [one["version"] for one in listed] == [VERSION, "0.0.10", "0.0.9"]
     assert f"url={VERSION}/index.html" in (site / "index.html").read_text()
     assert (site / VERSION / "index.html").read_text() == "the manual"
+
+
+@pytest.mark.thorough
+def test_same_commit_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
+    """Also under another mask of rights, in another folder, at another time."""
+    before = os.umask(0o077)
+    try:
+        distribution.build(tmp_path / "again")
+    finally:
+        os.umask(before)
+    first, second = (
+        {path.name: path.read_bytes() for path in folder.iterdir()}
+        for folder in (dist, tmp_path / "again")
+    )
+    assert len(first) == 3
+    assert first == second
+
+
+@pytest.mark.thorough
+def test_list_of_parts_names_what_is_installed_and_no_folder(tmp_path: Path) -> None:
+    """In the form that scanners of vulnerabilities read; it is checked against its schema."""
+    file = tmp_path / distribution.PARTS_LIST
+    distribution.list_parts(Path(sys.executable), file)
+    parts = json.loads(file.read_text())
+    assert parts["bomFormat"] == "CycloneDX"
+    found = {part["name"]: part for part in parts["components"]}
+    named = re.findall(r"^[a-z_-]+", setup()["options"]["install_requires"], re.MULTILINE)
+    assert {DISTRIBUTION, "psycopg-binary", *named} - {"tomli"} <= set(found)
+    assert found["click"]["purl"] == f"pkg:pypi/click@{metadata.version('click')}"
+    assert "file:" not in file.read_text()
 
 
 @pytest.mark.thorough
