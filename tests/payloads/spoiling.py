@@ -189,12 +189,12 @@ def _say_and_choose() -> int:
     return max(3, 2)
 
 
-def _raise_soon() -> None:
+def _raise_soon(after_s: float = 0.01) -> None:
     def late(*_: object) -> None:
         raise TimeoutError("too late")
 
     signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+    signal.setitimer(signal.ITIMER_REAL, after_s, 0.01)
 
 
 def _set_zone() -> None:
@@ -278,8 +278,11 @@ SPOILERS: dict[str, Callable[[], object]] = {
     "an exit": lambda: sys.exit(1),
     "raise": _fail_and_close,
 }
+#: Alarms that raise within microseconds: while the call ends, or behind its end.
+ALARMS = {f"alarm after {n} us": functools.partial(_raise_soon, n * 1e-6) for n in range(1, 80, 2)}
 ACTS: dict[str, Callable[[], Any]] = {
     **{name: functools.partial(_done, it) for name, it in SPOILERS.items()},
+    **{name: functools.partial(_done, it) for name, it in ALARMS.items()},
     "look": seen,
     "receptor": receptor,
     "need": need,

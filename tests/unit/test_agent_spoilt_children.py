@@ -16,7 +16,7 @@ from taskq_agent.protocol import DONE, FAILED, CampaignTerms, Task
 from taskq_agent.try_command import LocalBlobs
 from tests.helpers.slot_harness import SlotHarness, process, slot_in
 from tests.helpers.variants import rest_thorough
-from tests.payloads.spoiling import SPOILERS
+from tests.payloads.spoiling import ALARMS, SPOILERS
 
 PYTHON = {"kind": "python", "target": "spoiling:call"}
 FUNCTION = {"kind": "function", "name": "spoiling.act", "target": "spoiling:act"}
@@ -133,6 +133,16 @@ def test_no_call_fails_by_what_a_short_one_has_changed(slot: SlotHarness, spoile
 def test_no_call_is_ended_by_a_short_one_before_it(slot: SlotHarness, spoiler: str) -> None:
     ends = together(slot, *["nothing"] * 200, spoiler, "sleep")
     assert {one.outcome for one in ends} == {DONE}
+
+
+def test_no_call_fails_by_the_alarm_of_another(slot: SlotHarness) -> None:
+    """At whatever moment it raises: neither what runs between calls, nor calls of a chunk."""
+    acts = [act for alarm in ALARMS for act in (*["nothing"] * 5, alarm, "look")]
+    ends = together(slot, *acts)
+    failed = {act for act, one in zip(acts, ends, strict=True) if one.outcome != DONE}
+    assert failed <= ALARMS.keys()
+    pairs = zip(acts, chunk(slot, *acts), strict=True)
+    assert {act for act, one in pairs if isinstance(one, dict) and RAISED in one} <= ALARMS.keys()
 
 
 def test_files_that_calls_leave_open_fail_no_other(slot: SlotHarness) -> None:

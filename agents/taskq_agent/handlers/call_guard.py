@@ -57,6 +57,10 @@ class CallGuard:
         """Begin a task of a message with several: with the variables that it has of its own."""
         self._state.begin_call(variables)
 
+    def quiet(self) -> None:
+        """Let nothing that a call has left interrupt what follows it: right behind each call."""
+        self._state.stop_timers()
+
     def end(self) -> None:
         """Look after the last calls of a message."""
         if self._unseen:

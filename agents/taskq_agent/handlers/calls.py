@@ -73,6 +73,11 @@ class Prepared:
     imports: FrozenSet[str]
     guard: Optional[CallGuard] = None
 
+    def quiet(self) -> None:
+        """Let nothing that a call of a chunk has left interrupt what follows it."""
+        if self.guard is not None:
+            self.guard.quiet()
+
     def find(self, module: str, path: str) -> Any:
         """Return a class that the function's module defines, for an argument."""
         function: Any = self.function
@@ -179,10 +184,14 @@ def _end(payload: Mapping[str, Any], prepared: Prepared) -> Tuple[Any, bool]:
     An exception that speaks for the attempt, such as `taskq.Retry`, ends the chunk.
     """
     try:
-        return _encoded(typed.encode, _value(payload, prepared), prepared), False
+        try:
+            return _encoded(typed.encode, _value(payload, prepared), prepared), False
+        finally:
+            prepared.quiet()
     except HandlerError:
         raise
     except BaseException as error:  # noqa: BLE001 - payload code may raise anything
+        prepared.quiet()
         record = exception_record(error, own_traceback(error))
         if isinstance(error, results.BadResult):
             record["class"] = "bad-result"  # as for a single call

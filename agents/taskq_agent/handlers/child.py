@@ -192,7 +192,9 @@ class _Child:
                 _flush()
                 replies.write(reply.encode() + b"\n")
                 replies.flush()
+            guard.quiet()
         except BaseException as error:  # noqa: BLE001 - payload code may raise anything
+            guard.quiet()
             end = f"{self._refused(error, question['id'])[1:-1]},"
         _flush()
         guard.after_call(failed=bool(end))
@@ -225,8 +227,12 @@ class _Child:
         reply, raised = "", None
         try:
             os.chdir(question["folder"])
-            reply = self._answer(question)
+            try:
+                reply = self._answer(question)
+            finally:
+                self._guard.quiet()
         except BaseException as error:  # noqa: BLE001 - payload code may raise anything
+            self._guard.quiet()
             raised = error
         if os.getpid() != _PID:
             _flush()

@@ -120,10 +120,21 @@ class ProcessState:
         self._environment = dict(self._variables)
 
     def begin_call(self, variables: Mapping[str, str]) -> None:
-        """Set the variables that a call has of its own, and stop the timers of earlier ones."""
-        self._stop_timers()
+        """Set the variables that a call has of its own."""
         self._environ.update(variables)
         self._own_variables = variables
+
+    def stop_timers(self) -> None:
+        """Stop what a call has left to interrupt this process later.
+
+        A handler of a signal that came meanwhile may raise here: the next turn puts an end to it.
+        """
+        for _ in range(3):
+            with suppress(Exception, SystemExit, KeyboardInterrupt):
+                if not self._has_timer:
+                    _signal.setitimer(_signal.ITIMER_REAL, 0)
+                faulthandler.cancel_dump_traceback_later()
+                return
 
     def is_connected(self) -> bool:
         """Return whether the child's answers still go to its agent."""
@@ -132,7 +143,6 @@ class ProcessState:
     def put_back(self, *, first: bool) -> Found:
         """Put back what calls have changed. first: the first call of the child has just ended."""
         found = Found([], [], [])
-        self._stop_timers()  # first of all: a signal would come in the middle
         if self._builtins.put_back(vars(builtins)):
             found.restored.append("the built-in names")
         if self._modules.put_back(sys.modules):
@@ -220,11 +230,6 @@ class ProcessState:
             os.getpriority(os.PRIO_PROCESS, 0),
             (os.geteuid(), os.getegid()),
         )
-
-    def _stop_timers(self) -> None:
-        if not self._has_timer:
-            _signal.setitimer(_signal.ITIMER_REAL, 0)
-        faulthandler.cancel_dump_traceback_later()
 
     def _mend(self, number: int, first: bool, found: Found) -> None:
         """Put a part back; what cannot be put back counts as found from now on."""

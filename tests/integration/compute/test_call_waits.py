@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,13 +58,15 @@ def test_wait_brings_results_errors_and_cancelled_calls(far: Client) -> None:
 
 
 @pytest.mark.usefixtures("_asks_never_again")
-def test_calls_submitted_while_others_run_end_on_their_own(far: Client) -> None:
+def test_calls_submitted_while_others_run_end_on_their_own(far: Client, tmp_path: Path) -> None:
     """A wait that has begun does not know them; they have one of their own."""
+    go = tmp_path / "go"
     with taskq.Executor(far, path=f"/{secrets.token_hex(4)}") as executor:
-        long = executor.submit(called.sleep, 1.5)
+        long = executor.submit(called.wait_for, str(go))
         wait_until(long.running)
         assert executor.submit(called.square, 3).result(WAIT_S) == 9
         assert not long.done()
+        go.touch()
         long.result(WAIT_S)
 
 
