@@ -47,6 +47,7 @@ SECTIONS: Final[Sections] = {
         "web": "gateway:web",
         "token": "token:token",
         "owner": "owners:owners",
+        "limit": "named_limits:limits",
         "keeper": "keeper:keeper",
         "front": "keeper:front",
     },

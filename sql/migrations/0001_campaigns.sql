@@ -117,9 +117,11 @@ create table taskq.campaign (
     seeded_at timestamptz not null default '-infinity',
     best text,
     limited_at timestamptz,
+    named_limits text[] collate "C" not null default '{}',
     max_running integer generated always as (
         least(running_limit, running_quota,
-              case when max_running_per_site is not null then 1000000000 end)) stored,
+              case when max_running_per_site is not null then 1000000000 end,
+              case when named_limits <> '{}' then 1000000000 end)) stored,
     constraint campaign_pkey primary key (campaign_id),
     constraint campaign_path_key unique (path),
     constraint campaign_parent_fkey foreign key (parent_id) references taskq.campaign,
@@ -157,7 +159,9 @@ create table taskq.campaign (
     constraint campaign_hedge_range check (hedge > 0 and hedge <= 1),
     constraint campaign_hedge_salvages check (hedge is null or late_results = 'salvage'),
     constraint campaign_hedge_unlimited check (hedge is null or running_limit is null),
-    constraint campaign_hedge_unlimited_per_site check (hedge is null or max_running_per_site is null)
+    constraint campaign_hedge_unlimited_per_site check (hedge is null or max_running_per_site is null),
+    constraint campaign_hedge_unlimited_by_name check (hedge is null or named_limits = '{}'),
+    constraint campaign_named_limits_range check (cardinality(named_limits) <= 8)
 );
 
 create index campaign_parent on taskq.campaign (parent_id, path);
@@ -166,6 +170,7 @@ create index campaign_owner on taskq.campaign (owner) where owner is not null;
 -- The few campaigns that keep those below them from being served.
 create index campaign_closed on taskq.campaign (path) where status <> 'open';
 create index campaign_hedge on taskq.campaign (campaign_id) where hedge is not null;
+create index campaign_named on taskq.campaign (campaign_id) where named_limits <> '{}';
 
 comment on table taskq.campaign is 'The tree of campaigns, with what agents and the server must know of each.';
 comment on column taskq.campaign.path is '/ for the root, else /name/name.';
@@ -213,8 +218,9 @@ comment on column taskq.campaign.running_quota is
     'How many tasks its owner may run, kept in step with `quota`; 0: the owner has used up its bytes.';
 comment on column taskq.campaign.max_running is
     'The smallest of the limits; null: any number. Claims look at this alone, so a campaign without limits costs '
-    'them nothing. A limit per site alone gives it a value that nothing reaches, so that claims check such a '
-    'campaign as a limited one. See room_to_run.sql and site_room.sql.';
+    'them nothing. A limit per site or a named limit alone gives it a value that nothing reaches, so that claims '
+    'check such a campaign as a limited one. See room_to_run.sql, site_room.sql and limit_room.sql.';
+comment on column taskq.campaign.named_limits is 'Names of the limits of the queue that count its tasks; see limit_room.sql.';
 comment on column taskq.campaign.inputs is
     'Files that its tasks share, {"name": {"digest": SHA-256 in hex, "size": bytes}}; children do not inherit them.';
 comment on column taskq.campaign.front is 'Whether its tasks may be leased ahead.';
@@ -266,6 +272,26 @@ comment on table taskq.sharing is 'One row: how running tasks are shared out.';
 comment on column taskq.sharing.by_owner is 'Between owners first, then between the campaigns of each.';
 
 insert into taskq.sharing default values;
+
+
+-- Limits that campaigns share.
+
+create table taskq.named_limit (
+    name text collate "C" not null,
+    most integer not null,
+    owners text[] collate "C",
+    login text not null,
+    set_at timestamptz not null,
+    constraint named_limit_pkey primary key (name),
+    constraint named_limit_name_form check (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,49}$'),
+    constraint named_limit_most_range check (most between 0 and 20000),
+    constraint named_limit_owners_range check (cardinality(owners) between 1 and 100)
+);
+
+comment on table taskq.named_limit is
+    'How many starts of the campaigns that name a limit may run at a time, wherever; see limit_room.sql.';
+comment on column taskq.named_limit.owners is 'Whose campaigns may name it; null: all.';
+comment on column taskq.named_limit.login is 'Who last changed it, at set_at; for people, no statement reads these.';
 
 
 -- The root, under which all campaigns are.

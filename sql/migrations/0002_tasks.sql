@@ -262,6 +262,22 @@ comment on table taskq.site_claim is
 comment on column taskq.site_claim.tasks is
     'At most how many of them run; later claims find and forget those that have ended.';
 
+create table taskq.limit_claim (
+    name text collate "C" not null,
+    session_id bigint not null,
+    lease_id uuid not null,
+    campaign_id bigint not null,
+    slots integer not null,
+    tasks integer not null,
+    constraint limit_claim_pkey primary key (name, session_id, lease_id)
+)
+with (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
+
+comment on table taskq.limit_claim is 'Claims that count towards named limits; see limit_room.sql.';
+comment on column taskq.limit_claim.slots is 'Of the session, which starts no more at a time.';
+comment on column taskq.limit_claim.tasks is
+    'At most how many of them run; later claims find and forget those that have ended.';
+
 
 -- What attempts report while they run. Nothing depends on it, so it is not logged: a crash or a failover empties both
 -- tables, a standby has none of it, and agents report it again with their next heartbeats.

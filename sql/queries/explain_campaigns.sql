@@ -6,12 +6,12 @@
 -- @standby yes
 -- @gateway manager
 select n.campaign_id, c.has_handler, c.requires, c.time_limit_s, c.max_running, c.owner, c.running_quota, c.weight,
-       c.backoff_max_s, c.max_running_per_site, l.full_sites, coalesce(f.entries, 0) as ahead
+       c.backoff_max_s, c.max_running_per_site, c.named_limits, l.full_sites, coalesce(f.entries, 0) as ahead
   from unnest(%(chosen)s::bigint[]) as n (campaign_id)
  cross join lateral (
      select c.handler is not null as has_handler, c.requires, c.time_limit_s,
             c.running_limit as max_running, c.owner, c.running_quota, c.weight, c.backoff_max_s,
-            c.max_running_per_site
+            c.max_running_per_site, c.named_limits
        from taskq.campaign c
       where c.campaign_id = n.campaign_id
         and taskq.at_or_below(c.path, %(path)s)

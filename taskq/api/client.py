@@ -14,6 +14,7 @@ from taskq.campaign.campaign import Campaign
 from taskq.db.audit import Violation, audit
 from taskq.db.connections import Database
 from taskq.db.gateway_queries import GatewayQueries, home
+from taskq.db.named_limits import NamedLimits
 from taskq.db.owners import Owners
 from taskq.db.standby import StandbyReads
 from taskq.db.stored_spec import described_changes, spec_body
@@ -42,6 +43,7 @@ class Client(FunctionCalls):
     Attributes:
         tokens: The tokens of sites and managers.
         owners: Owners of campaigns, and their quotas.
+        limits: Limits that campaigns share.
         local_agents: Agents that `taskq.local_agents` runs now for this program.
         embedded: Whether the server is this user's own.
         begun: Paths of the campaigns that this client has created or given calls.
@@ -58,6 +60,7 @@ class Client(FunctionCalls):
         super().__init__(queries, embedded=embedded)
         self.tokens = Tokens(queries)
         self.owners = Owners(queries)
+        self.limits = NamedLimits(queries)
 
     @cached_property
     def fleet(self) -> Fleet:

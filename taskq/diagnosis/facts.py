@@ -12,6 +12,7 @@ from typing import Final
 
 from taskq.db.access import Queries
 from taskq.db.connections import Database
+from taskq.db.named_limits import NamedLimit, read_limits
 from taskq.db.owners import Owner
 from taskq.db.rows import Row
 from taskq.db.standby import StandbyReads
@@ -62,6 +63,7 @@ class CampaignFacts:
     weight: float
     backoff_max_s: float
     max_running_per_site: int | None
+    named_limits: list[str]
     full_sites: list[str]
     ahead: int
     campaigns: int
@@ -229,20 +231,22 @@ class Upkeep:
 class Facts:
     """All facts that explain a campaign.
 
-    owners: of its campaigns, if some have a quota of tasks or bytes. campaigns: those with
-    unfinished tasks, most waiting first. others: campaigns elsewhere that run on the same agents.
-    silent: silent agents that hold tasks, longest silent first. left: agents that left within the
-    hour, if there are no others. lost: hosts that have gone or are refused. due_at: when the first
-    delayed task is due; None if unknown. forecast: of the campaign and all below it. findings: from
-    the latest attempts; None if nothing has ended, or nobody asked for them. failed: the classes in
-    which failed tasks ended, most tasks first. overdue: the longest first, at most `MAX_OVERDUE`.
-    first_attempts: of campaigns where some failed within minutes. past: None if unknown.
+    owners: of its campaigns, if some have a quota of tasks or bytes. limits: those that campaigns
+    name. campaigns: those with unfinished tasks, most waiting first. others: campaigns elsewhere
+    that run on the same agents. silent: silent agents that hold tasks, longest silent first. left:
+    agents that left within the hour, if there are no others. lost: hosts that have gone or are
+    refused. due_at: when the first delayed task is due; None if unknown. forecast: of the campaign
+    and all below it. findings: from the latest attempts; None if nothing has ended, or nobody asked
+    for them. failed: the classes in which failed tasks ended, most tasks first. overdue: the
+    longest first, at most `MAX_OVERDUE`. first_attempts: of campaigns where some failed within
+    minutes. past: None if unknown.
     """
 
     status: Status
     campaigns: Sequence[CampaignFacts]
     closed: Sequence[ClosedCampaign]
     owners: Sequence[Owner]
+    limits: Sequence[NamedLimit]
     agents: Sequence[AgentKind]
     refusals: Sequence[Refusing]
     smaller_batches: Sequence[SmallerBatches]
@@ -287,8 +291,8 @@ def read_facts(
 
 
 def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddReader) -> Facts:
-    def rows(name: str, limit: int = MAX_NAMED) -> list[Row]:
-        return snapshot.rows(name, path=path, limit=limit)
+    def rows(name: str, limit: int = MAX_NAMED, bound: str = "limit") -> list[Row]:
+        return snapshot.rows(name, path=path, **{bound: limit})
 
     nodes = read_tree(snapshot, path).nodes
     own = [it.own for it in nodes.values()]
@@ -309,6 +313,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         owners=[Owner(**row) for row in snapshot.rows("owners", path=path, within=within)]
         if has_quota
         else [],
+        limits=read_limits(snapshot, within) if any(it.named_limits for it in campaigns) else [],
         closed=[
             ClosedCampaign(**row, has_ended=row["path"] in ended)
             for row in rows("explain_closed", MAX_CAMPAIGNS)
@@ -334,15 +339,10 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         if looks
         else None,
         failed=_failed(snapshot, path, own) if looks and status.failed else [],
-        overdue=[
-            OverdueAttempt(**row) for row in snapshot.rows("overdue", path=path, most=MAX_OVERDUE)
-        ]
+        overdue=[OverdueAttempt(**row) for row in rows("overdue", MAX_OVERDUE, "most")]
         if looks and status.done and status.working
         else [],
-        first_attempts=[
-            FirstAttempts(**row)
-            for row in snapshot.rows("first_attempts", path=path, most=MAX_CAMPAIGNS)
-        ]
+        first_attempts=[FirstAttempts(**it) for it in rows("first_attempts", MAX_CAMPAIGNS, "most")]
         if status.failures
         else [],
         past=None if past is None else Past(**past),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from taskq.diagnosis import clauses
+from taskq.diagnosis.blocked import Blocked
 from taskq.diagnosis.facts import MAX_NAMED, AgentKind, CampaignFacts, ClosedCampaign, Facts
 from taskq.diagnosis.lost import token_renewal
-from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb, waits
+from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb
 from taskq.model.requirements import missing
 from taskq.model.seed import is_within
 from taskq.model.words import command, counted, duration, instant
@@ -20,49 +20,6 @@ _MOST_SHOWN: Final = 3
 
 #: An obstacle that campaigns may have in common: its kind, and its details.
 Obstacle: TypeAlias = tuple[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """Campaigns whose tasks cannot be claimed for one obstacle. detail: of the obstacle."""
-
-    facts: Facts
-    detail: tuple[str, ...]
-    campaigns: Sequence[CampaignFacts]
-
-    @property
-    def tasks(self) -> int:
-        """How many tasks wait for that; delayed ones also wait until their campaign is open."""
-        return sum(it.waiting + it.delayed * (it.state != "open") for it in self.campaigns)
-
-    @property
-    def path(self) -> str:
-        """The path for a command: of the only campaign, or of the explained one."""
-        return self.campaigns[0].path if len(self.campaigns) == 1 else self.facts.status.path
-
-    def reason(
-        self,
-        code: str,
-        why: str,
-        commands: Sequence[str],
-        figures: Mapping[str, object] | None = None,
-    ) -> Reason:
-        """Return the reason, whose text begins with how many tasks wait, and where."""
-        text = f"{waits(self.tasks)}{self._where()}: {why}."
-        return Reason(
-            code, text, self.tasks, blocks=True, commands=commands, figures=dict(figures or {})
-        )
-
-    def _where(self) -> str:
-        """Return where the tasks wait; empty if it is the explained campaign."""
-        paths = [campaign.path for campaign in self.campaigns]
-        if paths == [self.facts.status.path]:
-            return ""
-        if len(paths) == 1:
-            return f" in {paths[0]}"
-        known, unfinished = len(self.facts.campaigns), self.facts.campaigns[0].campaigns
-        which = f"; of {unfinished:,}, the {known:,} in which most wait were looked at"
-        return f" in {len(paths):,} campaigns ({some(paths)}{which if known < unfinished else ''})"
 
 
 def obstacles(facts: Facts) -> tuple[list[Reason], list[CampaignFacts]]:
@@ -126,6 +83,9 @@ def _obstacle(facts: Facts, campaign: CampaignFacts) -> Obstacle | None:
     at_work = [kind for kind in heard if not kind.draining]
     able = suiting(facts, campaign)
     is_held = any(it.owner == campaign.owner and it.is_held for it in facts.owners)
+    full = next(
+        (it.name for it in facts.limits if it.is_full and it.name in campaign.named_limits), ""
+    )
     refusing = sum(it.agents for it in facts.refusals if it.path == campaign.path)
     found: Sequence[tuple[object, Obstacle]] = (
         (closing, ("closed", (closing.path,) if closing else ())),
@@ -135,6 +95,7 @@ def _obstacle(facts: Facts, campaign: CampaignFacts) -> Obstacle | None:
             ("max-running", (campaign.path,)),
         ),
         (is_held, ("quota", (campaign.owner or "",))),
+        (full, ("named-limit", (full,))),
         (not serving, ("no-agents", ())),
         (not heard, ("silent", ())),
         (not at_work, ("leaving", ())),
@@ -231,6 +192,25 @@ def _quota(blocked: Blocked) -> Reason:
     change = command("owner", "quota", option, "none", names=[owner.owner])
     commands = [change, command("owner", "list")]
     return blocked.reason(code, why, commands, figures | {"owner": owner.owner})
+
+
+def _named_limit(blocked: Blocked) -> Reason:
+    (limit,) = (limit for limit in blocked.facts.limits if limit.name == blocked.detail[0])
+    runs = f"{counted(limit.used, 'start')} {verb(limit.used, 'counts', 'count')}"
+    why = f"{runs}{_more(limit.used, limit.most)} towards the limit {limit.name}, which allows "
+    why += f"{limit.most:,}"
+    if limit.holders:
+        held = [f"{held.path} ({counted(held.tasks, 'task')})" for held in limit.holders]
+        why += f"; it is held by {', '.join(held)}"
+    return blocked.reason(
+        "named-limit",
+        why,
+        [
+            command("limit", "list"),
+            command("limit", "set", names=[limit.name, str(limit.most + 1)]),
+        ],
+        {"limit": limit.name, "used": limit.used, "most": limit.most},
+    )
 
 
 def _more(seen: int, quota: int | None) -> str:
@@ -370,6 +350,7 @@ _REASONS: Final[dict[str, Callable[[Blocked], Reason]]] = {
     "no-handler": _no_handler,
     "max-running": _max_running,
     "quota": _quota,
+    "named-limit": _named_limit,
     "no-agents": _no_agents,
     "silent": _silent,
     "leaving": _leaving,

@@ -12,7 +12,10 @@ from taskq.model.settings import check_string
 MAX_DESCRIPTION_CHARS: Final = 10_000
 MAX_NEVER_RETRY: Final = 100
 MAX_CLASS_CHARS: Final = 200
+MAX_NAMED_LIMITS: Final = 8
 
+#: The name of a limit of the queue, as the database checks it.
+_LIMIT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
 _BEST: Final = re.compile(r"(?:lowest|highest) (?:result|payload|phases)\.\S.{0,199}")
 
 
@@ -55,3 +58,19 @@ def checked_classes(where: str, value: object) -> tuple[str, ...]:
                 f"{where}[{position}] must have 1 to {MAX_CLASS_CHARS} characters"
             )
     return tuple(dict.fromkeys(value))
+
+
+def checked_limits(where: str, value: object) -> tuple[str, ...]:
+    """Return names of limits of the queue, each once, in order."""
+    if not isinstance(value, (list, tuple)) or len(value) > MAX_NAMED_LIMITS:
+        raise InvalidCampaign(
+            f"{where} must be a list of {MAX_NAMED_LIMITS} names of limits at most, "
+            f'such as ["oechem"], not {value!r:.80}'
+        )
+    for position, name in enumerate(value):
+        if _LIMIT.fullmatch(check_string(f"{where}[{position}]", name)) is None:
+            raise InvalidCampaign(
+                f"{where}[{position}] must have 1 to 50 letters, digits, dots, dashes and "
+                f"underscores, such as oechem, not {name!r:.80}"
+            )
+    return tuple(sorted(set(value)))

@@ -13,6 +13,7 @@ from taskq.model.campaign_checks import (
     checked_best,
     checked_classes,
     checked_description,
+    checked_limits,
     checked_path,
 )
 from taskq.model.errors import InvalidCampaign
@@ -122,6 +123,15 @@ class CampaignSpec:
         optional=True,
         low=1,
         high=20_000,
+    )
+    named_limits: tuple[str, ...] = _limit(
+        TEXTS,
+        "[limits of the queue](manager.md#share-a-limit-between-campaigns) that count its tasks, "
+        'such as `["oechem"]`; an operator makes them',
+        (),
+        check=checked_limits,
+        metavar="NAME",
+        option="--named-limit",
     )
     max_failure_share: float | None = _limit(
         NUMBER,
@@ -269,8 +279,8 @@ class CampaignSpec:
             raise InvalidCampaign(
                 "hedge and handler.batch exclude each other: tasks of a batch wait for each other"
             )
-        for name in ("max_running", "max_running_per_site"):
-            if getattr(self, name) is not None:
+        for name in ("max_running", "max_running_per_site", "named_limits"):
+            if getattr(self, name):
                 raise InvalidCampaign(
                     f"hedge and limits.{name} exclude each other: of one task two attempts may run"
                 )
@@ -365,6 +375,7 @@ class CallSettings(TypedDict, total=False):
     time_limit_s: float | None
     max_running: int | None
     max_running_per_site: int | None
+    named_limits: tuple[str, ...]
     max_failure_share: float | None
     checkpoint_bytes: int | None
     checkpoint_every_s: float

@@ -37,6 +37,14 @@ OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "name of an owner",
         "TQ400",
     ),
+    ("sql/functions/limits/set_limit.sql", r"v_most .* := (\d+)", "", "named limits", "TQ409"),
+    (
+        "sql/functions/limits/set_limit.sql",
+        r"1 to (\d+) letters",
+        "_CHARS",
+        "name of a limit",
+        "TQ400",
+    ),
     (
         "sql/functions/notifications/create_notify_rule.sql",
         r"v_most .* := (\d+)",

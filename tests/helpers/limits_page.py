@@ -39,6 +39,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     "taskq.model.campaign_checks": (
         ("MAX_DESCRIPTION_CHARS", "description of a campaign", "`InvalidCampaign`"),
         ("MAX_NEVER_RETRY", "classes of errors that are not retried", "`InvalidCampaign`"),
+        ("MAX_NAMED_LIMITS", "named limits of a campaign", "`InvalidCampaign`"),
     ),
     "taskq.ingest.campaign_file": (("MAX_FILE_BYTES", "campaign file", "`UsageError`"),),
     "taskq.ingest.sources.lines": (("MAX_LINE_BYTES", "line of a seed file", "a bad line"),),

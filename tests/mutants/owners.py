@@ -62,8 +62,8 @@ OWNERS: Final = (
     Mutant(
         "woken-for-each-campaign-of-an-owner",
         "sql/functions/claims/claimable.sql",
-        "least(taskq.total(c.room), min(c.owner_room)) as room",
-        "taskq.total(c.room) as room",
+        "least(taskq.total(c.room), min(c.owner_room), min(c.limit_room)) as room",
+        "least(taskq.total(c.room), min(c.limit_room)) as room",
         "As many agents are woken in vain as the owner has campaigns.",
         _OWNERS,
     ),

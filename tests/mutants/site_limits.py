@@ -20,8 +20,8 @@ SITE_LIMITS: Final = (
     ),
     Mutant(
         "bundles-at-a-site-forgotten",
-        "sql/functions/claims/freed_at_site.sql",
-        "coalesce(sum(cardinality(b.tasks)), 0)",
+        "sql/functions/claims/working_of_claim.sql",
+        "coalesce(sum(cardinality(b.tasks)), 0)::bigint",
         "0",
         "What is claimed several at a time counts as ended.",
         _MODEL,

@@ -17,6 +17,7 @@ from tests.mutants.long_tasks import LONG_TASKS
 from tests.mutants.looking import LOOKING
 from tests.mutants.managing import MANAGING
 from tests.mutants.mutant import Mutant
+from tests.mutants.named_limits import NAMED_LIMITS
 from tests.mutants.notify import NOTIFY
 from tests.mutants.outputs import OUTPUTS
 from tests.mutants.owners import OWNERS
@@ -40,6 +41,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *FLEET,
     *LOOKING,
     *MANAGING,
+    *NAMED_LIMITS,
     *NOTIFY,
     *OWNERS,
     *SESSIONS,

@@ -9,7 +9,9 @@
 --     for the handler, 256 for the parameters. Its handler has agents unpickle something: error TQ403 if the
 --     token does not allow that, see permit(); TQ407 if the login does not, see may_pickle().
 --
--- Locks: the campaign's row.
+-- Error TQ404: it names a limit that does not exist; error TQ403: one that is not for its owner, see set_limit().
+--
+-- Locks: the campaign's row; before it one against changes of limits, shared, if it names some.
 -- @roles submitter
 -- @gateway submitter
 -- @repeat safe
@@ -51,6 +53,9 @@ begin
                         'schema lets it, by `taskq db grant pickler %`', session_user, session_user
             using errcode = 'TQ407';
     end if;
+    if v_spec -> 'named_limits' not in ('[]', 'null') then  -- before the row, as remove_limit() does
+        perform pg_advisory_xact_lock_shared(hashtext('taskq.limits'), 0);
+    end if;
     select c.* into v_now from taskq.campaign c where c.path = p_path for no key update;
     if not found then
         raise exception 'no campaign %', p_path using errcode = 'TQ404';
@@ -65,7 +70,7 @@ begin
     -- Lists are read apart: in a record, a list of lists would become an array of more dimensions.
     v_new := jsonb_populate_record(
         v_now,
-        v_spec - array['never_retry', 'memory', 'requires', 'max_running', 'inputs'] - array(
+        v_spec - array['never_retry', 'memory', 'requires', 'max_running', 'named_limits', 'inputs'] - array(
             select a.attname::text
               from pg_attribute a
              where a.attrelid = 'taskq.campaign'::regclass
@@ -81,6 +86,11 @@ begin
     if v_spec ? 'requires' then
         v_new.tags := taskq.checked_tags(
             'requires', array(select jsonb_array_elements_text(v_spec -> 'requires')));
+    end if;
+    if v_spec ? 'named_limits' then
+        v_new.named_limits := taskq.checked_limits(
+            array(select jsonb_array_elements_text(nullif(v_spec -> 'named_limits', 'null'))),
+            v_now.named_limits, v_now.owner);
     end if;
     if v_spec ? 'max_running' then
         v_new.running_limit := v_spec ->> 'max_running';

@@ -6,7 +6,8 @@
 --     ahead: how many wait in the lists of the front, by about a third; they are not among those that
 --     are working, since nobody works on them. revision, has_handler, paused_why, owner: the campaign's.
 --     owner_room: how many more tasks of its owner may run, in all campaigns; null: any number. No campaign's
---     room exceeds that, but several together may.
+--     room exceeds that, but several together may. named_limits: the campaign's, limit_room: how many more starts
+--     they allow, in the same way; see limit_room().
 -- Result: nothing if there is no such campaign. Exact within the snapshot: counter plus deltas.
 --
 -- Reads no task. Of all campaigns, or a subtree of 1,000 and more, most have usually ended: then it reads the counters
@@ -30,7 +31,9 @@ returns table (
     has_handler boolean,
     paused_why text,
     owner text,
-    owner_room bigint
+    owner_room bigint,
+    named_limits text[],
+    limit_room bigint
 )
 language plpgsql stable
 set enable_mergejoin = off
@@ -61,7 +64,7 @@ begin
     return query
         with below as materialized (
             select c.campaign_id, c.weight, c.requires, c.time_limit_s, c.max_running, c.revision,
-                   c.handler is not null as has_handler, c.paused_why, c.owner, c.running_quota,
+                   c.handler is not null as has_handler, c.paused_why, c.owner, c.running_quota, c.named_limits,
                    v_open and c.status = 'open' and c.handler is not null
                    and (c.lineage && v_closed) is not true as open
               from (
@@ -102,8 +105,15 @@ begin
                     join fresh f on f.campaign_id = o.campaign_id
               ) w
              group by w.owner
+        ), named as materialized (
+            select r.name, r.room
+              from taskq.limit_rooms() r
+             where exists (select from below b where b.named_limits <> '{}')
         ), counted as (
             select b.*, coalesce(a.entries, 0) as ahead, o.room as owner_room,
+                   case when b.named_limits <> '{}'
+                        then (select greatest(0, min(n.room)) from named n where n.name = any (b.named_limits))
+                   end as limit_room,
                    n.waiting + coalesce(f.waiting, 0) as waiting,
                    n.delayed + coalesce(f.delayed, 0) as delayed,
                    n.working + coalesce(f.working, 0) as working
@@ -118,10 +128,11 @@ begin
                greatest(0, c.working - c.ahead),
                c.waiting + c.delayed + c.working,
                case when c.open
-                    then greatest(0, least(c.waiting, c.max_running - c.working, c.owner_room))
+                    then greatest(0, least(c.waiting, c.max_running - c.working, c.owner_room, c.limit_room))
                     else 0 end,
                case when c.open then c.ahead else 0 end::bigint,
-               c.revision, c.has_handler, c.paused_why, c.owner, c.owner_room
+               c.revision, c.has_handler, c.paused_why, c.owner, c.owner_room,
+               c.named_limits, c.limit_room
           from counted c
          where c.waiting + c.delayed + c.working > 0;
 end

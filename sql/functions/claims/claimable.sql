@@ -43,22 +43,22 @@ begin
     ), campaign as (
         select array_agg(f.path order by f.path) as paths, f.time_limit_s, f.requires,
                max(f.room + case when p_front then f.ahead else 0 end) as room,
-               f.owner, min(f.owner_room) as owner_room,
+               f.owner, min(f.owner_room) as owner_room, f.named_limits, min(f.limit_room) as limit_room,
                case when format('%s:%s', f.campaign_id, f.revision) in (
                              select unnest(a.without) from asked a)
                     then format('%s:%s', f.campaign_id, f.revision) end as named
           from found f
          where f.room > 0 or p_front and f.ahead > 0
-         group by f.campaign_id, f.revision, f.time_limit_s, f.requires, f.owner
+         group by f.campaign_id, f.revision, f.time_limit_s, f.requires, f.owner, f.named_limits
     ), kind as (
         select c.paths, c.time_limit_s, c.requires, c.named, taskq.total(c.room) as room
           from (
-              -- All campaigns of an owner together have no more room than the owner.
+              -- All campaigns of an owner, or with the same limits, together have no more room than these.
               select c.paths, c.time_limit_s, c.requires, c.named,
-                     least(taskq.total(c.room), min(c.owner_room)) as room
+                     least(taskq.total(c.room), min(c.owner_room), min(c.limit_room)) as room
                 from campaign c
                group by c.paths, c.time_limit_s, c.requires, c.named,
-                        case when c.owner_room is not null then c.owner end
+                        case when c.owner_room is not null then c.owner end, c.named_limits
           ) c
          group by c.paths, c.time_limit_s, c.requires, c.named
     ), reached as (

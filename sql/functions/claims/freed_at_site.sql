@@ -3,8 +3,7 @@
 --
 -- Result: how many tasks no longer run.
 --
--- Index: task_working, bundle_pkey. The campaign is compared in a way that no index answers: for the planner,
--- a campaign that was seeded a moment ago has one task, see settle().
+-- Index: those of working_of_claim().
 create or replace function taskq.freed_at_site(p_campaign bigint, p_rows tid[])
 returns bigint
 language plpgsql
@@ -21,19 +20,9 @@ begin
            coalesce(sum(c.tasks - c.working), 0)
       into v_ended, v_fewer, v_working, v_freed
       from (
-          select k.ctid as row_id, k.tasks,
-                 (select count(*)
-                    from taskq.task t
-                   where t.session_id = k.session_id
-                     and t.lease_id = k.lease_id
-                     and t.status = 'working'
-                     and t.campaign_id is not distinct from p_campaign)
-                 + (select coalesce(sum(cardinality(b.tasks)), 0)
-                      from taskq.bundle b
-                     where b.session_id = k.session_id
-                       and b.lease_id = k.lease_id
-                       and b.campaign_id is not distinct from p_campaign) as working
+          select k.ctid as row_id, k.tasks, w.working
             from taskq.site_claim k
+           cross join lateral taskq.working_of_claim(p_campaign, k.session_id, k.lease_id) w
            where k.ctid = any (p_rows)
           offset 0
       ) c

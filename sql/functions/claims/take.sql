@@ -15,8 +15,8 @@
 -- spent: the sessions that would have got a task that had their lease before, see below; or null. Tasks may
 --     wait although these sessions got none.
 -- avoided: the sessions for which tasks wait that they must not have yet, see avoided(), if a session got
---     less than it wanted; and those whose site runs as many as it may, see site_room(); or null. Tasks may
---     wait although these sessions got none.
+--     less than it wanted; and those whose site runs as many as it may, see site_room(), or a named limit, see
+--     limit_room(); or null. Tasks may wait although these sessions got none.
 -- Error TQ400: a claim wants too much.
 --
 -- If nothing is taken, all waiting tasks were locked at this moment, as many run as the campaign allows,
@@ -24,11 +24,11 @@
 --
 -- It takes tasks in four steps, each of one function. Claims that are not for new tasks of this campaign are sorted
 -- out, if there are any (sort_claims). The others get one place for each task that they want, in their order, as far
--- as there is room (room_to_run, site_room). Tasks are found and locked for the places (pick_for), and started under
+-- as there is room (room_to_run, site_room, limit_room). Tasks are found and locked for the places (pick_for), and started under
 -- their leases: several from spans as bundles (start_bundles), all others with a row of their own (start_rows).
 --
 -- Locks: what it takes, see pick(), skipping locked ones. Index: that of pick(), attempt_pkey. Claims of a
--- campaign that limits how many run, in all or at a site, wait for each other, see room_to_run().
+-- campaign that limits how many run, in all, at a site or by a named limit, wait for each other, see room_to_run().
 create or replace function taskq.take(
     p_campaign bigint,
     p_sessions bigint[],
@@ -55,6 +55,9 @@ declare
     -- Whether a claim is for several tasks.
     v_packed boolean;
     v_at_sites record;
+    -- Of the campaign, if it is limited.
+    v_named text[];
+    v_in_limits record;
     v_wanted integer;
     -- One element for each task wanted.
     v_sessions bigint[];
@@ -144,6 +147,13 @@ begin
             avoided := v_at_sites."full";
         end if;
         v_leases := v_leases[1 : v_wanted];
+        select nullif(c.named_limits, '{}') into v_named from taskq.campaign c where c.campaign_id = p_campaign;
+        if v_named is not null and v_leases <> '{}' then
+            v_in_limits := taskq.limit_room(v_named, v_sessions[1 : cardinality(v_leases)], v_leases);
+            v_sessions := v_in_limits.roomy_sessions;
+            v_leases := v_in_limits.roomy_leases;
+            avoided := avoided || v_in_limits."full";
+        end if;
     end if;
     v_wanted := cardinality(v_leases);
     if v_wanted = 0 then
@@ -159,6 +169,9 @@ begin
     end if;
     if v_limit_per_site is not null then
         perform taskq.note_at_sites(p_campaign, v_found.sessions, v_found.leases);
+    end if;
+    if v_named is not null then
+        perform taskq.note_in_limits(v_named, p_campaign, v_found.sessions, v_found.leases);
     end if;
     if v_packed then
         v_bundles := taskq.start_bundles(

@@ -47,13 +47,15 @@ begin
                    s.time_limit_s, s.requires,
                    row_number() over (order by s.room + s.ahead desc, s.campaign_id) as place
               from (
-                  -- The room that the owner's quota leaves goes to the first of the campaigns that are alike.
+                  -- The room that the owner's quota or named limits leave goes to the first of the campaigns that
+                  -- are alike.
                   select s.campaign_id, s.ahead, s.working, s.unfinished, s.time_limit_s, s.requires,
-                         case when s.owner_room is null then s.room
+                         case when least(s.owner_room, s.limit_room) is null then s.room
                               else greatest(0, least(
                                   s.room,
-                                  s.owner_room + s.room - taskq.total(s.room) over (
-                                      partition by s.owner, s.requires, s.time_limit_s
+                                  least(s.owner_room, s.limit_room) + s.room - taskq.total(s.room) over (
+                                      partition by case when s.owner_room is not null then s.owner end,
+                                                   s.named_limits, s.requires, s.time_limit_s
                                       order by s.room desc, s.campaign_id)))
                          end as room
                     from taskq.unfinished_campaigns(p_path) s

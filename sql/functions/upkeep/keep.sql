@@ -65,7 +65,8 @@ begin
                        ('refused', 1, 'no campaign could be paused'),
                        ('hosts', 0.25, 'no host could be judged'),
                        ('owners', 0.25, 'no owner could be stopped'),
-                       ('limits', 0.25, 'no attempt could be ended for its time limit'),
+                       ('time', 0.25, 'no attempt could be ended for its time limit'),
+                       ('limits', 1, 'no room could be found in named limits'),
                        ('hedge', 0.25, 'no second attempt could be made'),
                        ('trends', 1, 'no trend could be recorded'),
                        ('indexes', 1, 'no index of results could be kept'),
@@ -79,7 +80,8 @@ begin
                 when 'refused' then paused := paused || taskq.pause_refused();
                 when 'hosts' then suspects := taskq.judge_hosts();
                 when 'owners' then perform taskq.stop_full_owners();
-                when 'limits' then perform taskq.enforce_time_limits();
+                when 'time' then perform taskq.enforce_time_limits();
+                when 'limits' then perform taskq.free_limits();
                 when 'hedge' then hedged := taskq.hedge();
                 when 'trends' then perform taskq.record_trends();
                 when 'indexes' then perform taskq.keep_indexes();

@@ -126,6 +126,7 @@ def test_show_gives_a_campaign_in_the_shape_of_its_file(taskq: CommandLine) -> N
             "time_limit_s": 90,
             "max_running": None,
             "max_running_per_site": None,
+            "named_limits": [],
             "max_failure_share": 0.9,
             "checkpoint_bytes": 20_480,
             "checkpoint_every_s": 600,

@@ -116,6 +116,26 @@ def test_explanation_names_the_quota_of_the_owner_and_the_command_to_change_it(
     assert "and the quota allows 1 bytes: no tasks are handed out" in reason.text
 
 
+def test_reached_limit_is_named_with_the_campaigns_that_hold_it(
+    make: Make, hire: Hire, queue: Client, postgres: Postgres
+) -> None:
+    """How much of it is used, by whom, and how it is made larger."""
+    postgres.execute("select taskq.set_limit('oechem', 2)")
+    campaign, holder = make(named_limits=("oechem",)), make("/holder", named_limits=("oechem",))
+    hire("/c")
+    agent = hire("/holder", slots=2)
+    assert all(reason.code != "named-limit" for reason in campaign.explain().reasons)
+    agent.claim(5)
+    reason = only(campaign)
+    assert (reason.code, reason.tasks, reason.blocks) == ("named-limit", 20, True)
+    assert "2 starts count towards the limit oechem, which allows 2" in reason.text
+    assert "it is held by /holder (5 tasks)" in reason.text
+    assert list(reason.commands) == ["taskq limit list", "taskq limit set oechem 3"]
+    assert reason.figures == {"limit": "oechem", "used": 2, "most": 2}
+    assert [limit.name for limit in queue.limits.list()] == ["oechem"]
+    assert holder.spec().named_limits == ("oechem",)
+
+
 def test_explanation_of_a_share_says_whether_owners_share_first(
     make: Make, hire: Hire, postgres: Postgres
 ) -> None:

@@ -1,0 +1,90 @@
+"""`taskq limit`: limits that campaigns share."""
+
+from __future__ import annotations
+
+import click
+
+from taskq.diagnosis.tables.named_limits import COLUMNS
+from taskq.model.words import counted
+from taskq_cli.display.output import write_record, write_records
+from taskq_cli.display.text import one_line
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import limit_option, reading_options, shared_options
+from taskq_cli.program import ListGroup
+
+
+@click.group("limit", cls=ListGroup)
+def limits() -> None:
+    """Limit what runs of several campaigns together, such as by licences.
+
+    A campaign counts if its setting named_limits has the name. `list` is the default sub-command.
+
+    Example:
+      taskq limit set oechem 40
+    """
+
+
+@limits.command("list")
+@limit_option
+@reading_options
+def list_(invocation: Invocation, limit: int | None) -> None:
+    """List the limits: how much of each is used, and which campaigns hold it.
+
+    An agent counts for the tasks that it holds, and for no more than its slots.
+
+    Example:
+      taskq limit list
+    """
+    with invocation.reader() as client:
+        found = client.limits.list()
+    write_records(invocation.output, found, COLUMNS, limit=limit)
+
+
+@limits.command("set")
+@click.argument("name")
+@click.argument("most", type=click.IntRange(0, 20_000))
+@click.option(
+    "--owner",
+    "owners",
+    multiple=True,
+    help="Only campaigns of OWNER may name it from now on (repeatable).",
+    metavar="OWNER",
+)
+@shared_options
+def set_(invocation: Invocation, *, name: str, most: int, owners: tuple[str, ...]) -> None:
+    """Let MOST starts run at a time, over all campaigns that name the limit.
+
+    It applies to tasks that are claimed from now on, and takes nothing back. With 0, nothing more
+    is handed out. Without --owner all campaigns may name it. It needs an operator's login.
+
+    Example:
+      taskq limit set oechem 40 --owner alice --owner bob
+    """
+    with invocation.client() as client:
+        campaigns = client.limits.set(name, most, owners=owners or None)
+    write_record(
+        invocation.output,
+        {"name": name, "most": most, "owners": [*owners] or None, "campaigns": campaigns},
+        f"The limit {one_line(name)} allows {counted(most, 'start')}; "
+        f"{counted(campaigns, 'campaign')} so far {'names' if campaigns == 1 else 'name'} it.",
+    )
+
+
+@limits.command()
+@click.argument("name")
+@shared_options
+def remove(invocation: Invocation, *, name: str) -> None:
+    """Remove a limit; it is taken from the campaigns that name it.
+
+    It needs an operator's login.
+
+    Example:
+      taskq limit remove oechem
+    """
+    with invocation.client() as client:
+        campaigns = client.limits.remove(name)
+    write_record(
+        invocation.output,
+        {"name": name, "campaigns": campaigns},
+        f"The limit {one_line(name)} is removed; {counted(campaigns, 'campaign')} named it.",
+    )

@@ -1,0 +1,1 @@
+"""Limits: of the queue, which campaigns share: made, shown, checked."""
