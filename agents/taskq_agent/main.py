@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from typing import Any, Optional, Sequence
@@ -15,10 +16,17 @@ _INTERRUPTED = 130
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run the command line; return the exit code."""
-    return streams.exit_code_of(
+    """Run the command line; return the exit code.
+
+    With PYTHONINSPECT, Python would ask for statements now, and a batch job never end.
+    """
+    code = streams.exit_code_of(
         lambda: _run(arguments), lambda text: sys.stderr.write(f"taskq-agent: {text}\n")
     )
+    if sys.flags.inspect:
+        logging.shutdown()
+        os._exit(code)
+    return code
 
 
 def _run(arguments: Optional[Sequence[str]]) -> int:

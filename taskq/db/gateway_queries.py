@@ -9,7 +9,7 @@ import random
 import ssl
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from datetime import datetime
@@ -27,7 +27,7 @@ from taskq.db.rows import Row
 from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
 from taskq.model.version import VERSION
 from taskq_agent.errors import LostOnTheWay
-from taskq_agent.http.answers import check_origin, wrong_scheme
+from taskq_agent.http.answers import altered, check_origin, wrong_scheme
 from taskq_agent.http.connections import (
     Connections,
     Dialer,
@@ -198,7 +198,10 @@ class GatewayQueries(Queries):
             try:
                 with self._asked(request, connections) as response:
                     body = read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=ANSWER_S)
-                    return _decompressed(body)
+                    try:
+                        return _decompressed(body)
+                    except ValueError as error:
+                        raise altered(response, error) from error
             finally:
                 if once:
                     connections.close()
@@ -238,7 +241,8 @@ class GatewayQueries(Queries):
             self._translated(address),
             connections.answered(address, request, timeout_s=STEP_S) as response,
         ):
-            _check(response, request.method)
+            accepted = request.headers.get("Accept-Encoding", "")
+            _check(response, request.method, accepted=(accepted,))
             yield response
 
     @contextmanager
@@ -291,9 +295,9 @@ def _of_blob(refused: Refusal, digest: str) -> TaskqError:
     return refused.error("a blob")
 
 
-def _check(response: HTTPResponse, method: str) -> None:
+def _check(response: HTTPResponse, method: str, *, accepted: Container[str] = ()) -> None:
     """Raise the `Refusal` that an answer is, or `LostOnTheWay` if no gateway has sent it."""
-    check_origin(response)
+    check_origin(response, accepted)
     if response.status in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.NO_CONTENT}:
         return
     body = read_all(response, most_bytes=_MAX_ERROR_BYTES, within_s=STEP_S)

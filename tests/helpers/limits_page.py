@@ -147,7 +147,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     ),
     "taskq_agent.http.bounded_answers": (
         ("MAX_INTERIM_ANSWERS", "answers before the one that counts", "the request has failed"),
-        ("MAX_TRAILERS", "lines after the content of an answer", "the request has failed"),
+        ("MAX_TRAILERS", "lines after an answer, or of one before it", "the request has failed"),
     ),
     "taskq_agent.http.transport": (
         ("_MAX_ANSWER_BYTES", "answer that an agent reads", "not read to its end"),

@@ -30,17 +30,21 @@ PORTAL = Page(200, b"<html><title>Welcome to Wi-Fi</title></html>", ())
 
 #: Returns what the way answers to a method, a path and a body; None if it forwards them.
 Judge = Callable[[str, str, bytes], "Page | None"]
+#: Returns the bytes that the way sends for the gateway's answer to a path; None if it changes none.
+Alter = Callable[[str, Page], "bytes | None"]
 
 
 class Way:
     """Forwards requests to a gateway, or answers them itself, as `judge` says.
 
-    judge_answer: the same for the answers of the gateway. pages: how often it has answered itself.
+    judge_answer: the same for the answers of the gateway. alter: how it writes answers; None: as
+    they are. pages: how often it has answered itself.
     """
 
     def __init__(self, port: int) -> None:
         self.judge: Judge = lambda *_: None
         self.judge_answer: Judge = lambda *_: None
+        self.alter: Alter | None = None
         self.pages = 0
         way = self
 
@@ -56,6 +60,11 @@ class Way:
                     page = way.forward(self, port, body)
                 else:
                     way.pages += 1
+                altered = way.alter and way.alter(self.path, page)
+                if altered:
+                    self.wfile.write(altered)
+                    self.close_connection = True
+                    return
                 self.send_response_only(page.status)
                 for name, value in page.headers:
                     self.send_header(name, value)

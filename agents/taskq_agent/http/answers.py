@@ -15,7 +15,7 @@ import ssl
 from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
-from typing import Any, Mapping, Optional
+from typing import Any, Container, Mapping, Optional
 
 from taskq_agent.errors import (
     AnswerUnreadable,
@@ -41,6 +41,7 @@ _MAX_RETRY_AFTER_S = 300.0
 _REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
 _MAX_LINE_CHARS = 120
 _MAX_SERVER_CHARS = 40
+_PLAIN = ("", "identity")
 # What is not closed goes on to the end: looking for the end of each would take quadratic time.
 _NO_TEXT = re.compile(
     r"(?is)<(style|script)\b.*?(?:</\1>|\Z)|<!--.*?(?:-->|\Z)|</?[a-z!][^>]*(?:>|\Z)"
@@ -120,9 +121,15 @@ def is_from_gateway(response: HTTPResponse) -> bool:
     return response.getheader(ANSWER_HEADER) is not None
 
 
-def check_origin(response: HTTPResponse) -> None:
-    """Raise `GatewayUnreached`, with what answered, unless a gateway has sent this answer."""
+def check_origin(response: HTTPResponse, asked: Container[str] = ()) -> None:
+    """Raise `GatewayUnreached`, with what answered, unless a gateway has sent this answer.
+
+    asked: the encodings that the request accepts; in any other, the body is not the gateway's.
+    """
     if is_from_gateway(response):
+        encoding = (response.getheader("Content-Encoding") or "").strip().lower()
+        if encoding not in _PLAIN and encoding not in asked:
+            raise altered(response, f"{encoding[:_MAX_SERVER_CHARS]} packs it, unasked")
         return
     page = b""
     with suppress(OSError, HTTPException):  # its status is enough
@@ -134,6 +141,17 @@ def check_origin(response: HTTPResponse) -> None:
     said = f" (it redirects to {location})" if location else f" (it says {line!r})" if line else ""
     text = f"{status} from {server or 'something else'}, not from a gateway: {advice}{said}"
     raise GatewayUnreached(text, retry_after_s(response.getheader("Retry-After")))
+
+
+def altered(response: HTTPResponse, how: object) -> GatewayUnreached:
+    """Return the error of a gateway's answer that something on the way has changed."""
+    names = (response.getheader(name) for name in ("Via", "Server"))
+    named = _one_line(", ".join(filter(None, names)), _MAX_SERVER_CHARS)
+    said = _one_line(str(how), _MAX_LINE_CHARS)
+    return GatewayUnreached(
+        f"something on the way, {named or 'without a name'}, has changed the gateway's answer "
+        f"({said}): let it pass taskq's answers on as they are"
+    )
 
 
 def advice_on(status: int) -> str:

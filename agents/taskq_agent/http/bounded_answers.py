@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import socket
 import time
+from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Optional
 
@@ -33,16 +34,21 @@ class BoundedAnswer(HTTPResponse):
         self._input.deadline = None
 
     def _read_status(self) -> Any:
-        self._heads += 1
-        if self._heads > MAX_INTERIM_ANSWERS:
-            raise HTTPException(f"more than {MAX_INTERIM_ANSWERS} answers came before the one")
-        return super()._read_status()  # type: ignore[misc]  # of HTTPResponse
+        """Return the start of an answer; pass over those before it but 100, as the caller does."""
+        while True:
+            self._heads += 1
+            if self._heads > MAX_INTERIM_ANSWERS:
+                raise HTTPException(f"more than {MAX_INTERIM_ANSWERS} answers came before the one")
+            start = super()._read_status()  # type: ignore[misc]  # of HTTPResponse
+            if not HTTPStatus.PROCESSING <= start[1] < HTTPStatus.OK:
+                return start
+            self._read_and_discard_trailer()  # its headers, such as the links of 103 (Early Hints)
 
     def _read_and_discard_trailer(self) -> None:
         for _ in range(MAX_TRAILERS):
             if self.fp.readline(_MAX_TRAILER_BYTES) in (b"\r\n", b"\n", b""):
                 return
-        raise HTTPException(f"more than {MAX_TRAILERS} lines came after the answer")
+        raise HTTPException(f"more than {MAX_TRAILERS} lines came around the answer")
 
 
 class _TimedInput(io.RawIOBase):

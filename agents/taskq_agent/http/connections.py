@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import select
 import socket
@@ -11,14 +10,19 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple
-from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Iterator, List, Mapping, Optional, Tuple
 
 from taskq_agent.http.bounded_answers import BoundedAnswer
-from taskq_agent.http.gateways import GatewayAddress, is_loopback
+from taskq_agent.http.gateways import GatewayAddress
+from taskq_agent.http.proxies import Proxy, proxy_for
 
 CONNECT_S = 15.0  # also for the handshake, when thousands arrive at once
 
@@ -85,25 +89,33 @@ class DialedConnection:
 
 
 class Dialer:
-    """Opens connections, through the proxies of `getproxies` that `no_proxy` does not exclude.
-
-    Loopback never goes through a proxy: it would be the loopback of the proxy's host.
-    """
+    """Opens connections, through the proxies of the environment; see `proxy_for`."""
 
     def __init__(self, tls: Optional[ssl.SSLContext] = None) -> None:
         self._tls = tls or tls_context()
 
     def dial(self, address: GatewayAddress) -> DialedConnection:
         """Return a new connection; OSError (TLS errors included) if none can be opened."""
-        proxy = _proxy_for(address)
-        host, port = (address.host, address.port) if proxy is None else _proxy_address(proxy)
+        proxy = proxy_for(address)
+        try:
+            return self._dial(address, proxy)
+        except ssl.SSLError:
+            raise
+        except OSError as error:
+            if proxy is None:
+                raise
+            raise ConnectionError(f"{error} (through {proxy})") from error
+
+    def _dial(self, address: GatewayAddress, proxy: Optional[Proxy]) -> DialedConnection:
+        to = address if proxy is None else proxy
+        host, port = to.host, to.port
         http: HTTPConnection
         if address.scheme == "https":
             http = HTTPSConnection(
                 host, port, timeout=CONNECT_S, blocksize=_BLOCK_BYTES, context=self._tls
             )
             if proxy is not None:
-                http.set_tunnel(address.host, address.port, _credentials(proxy))
+                http.set_tunnel(address.host, address.port, proxy.headers)
         else:
             http = HTTPConnection(host, port, timeout=CONNECT_S, blocksize=_BLOCK_BYTES)
         http.response_class = BoundedAnswer
@@ -116,32 +128,7 @@ class Dialer:
             raise
         if proxy is None or address.scheme == "https":
             return DialedConnection(http, sock, address.prefix)
-        return DialedConnection(http, sock, str(address), _credentials(proxy))
-
-
-def _proxy_for(address: GatewayAddress) -> Optional[SplitResult]:
-    proxies = getproxies()
-    url = proxies.get(address.scheme) or proxies.get("all")
-    if not url or is_loopback(address.host) or proxy_bypass(f"{address.host}:{address.port}"):
-        return None
-    return urlsplit(url if "://" in url else f"http://{url}")
-
-
-def _proxy_address(proxy: SplitResult) -> Tuple[str, int]:
-    try:
-        port = proxy.port or 80
-    except ValueError as error:
-        raise OSError(f"the proxy of the environment: {error}") from None
-    if proxy.scheme != "http" or not proxy.hostname:
-        raise OSError("the proxy of the environment must read http://HOST:PORT")
-    return proxy.hostname, port
-
-
-def _credentials(proxy: SplitResult) -> Dict[str, str]:
-    if proxy.username is None:
-        return {}
-    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
-    return {"Proxy-Authorization": "Basic " + base64.b64encode(pair).decode()}
+        return DialedConnection(http, sock, str(address), proxy.headers)
 
 
 def _keep_alive(sock: socket.socket) -> None:
@@ -319,8 +306,11 @@ def read_all(response: HTTPResponse, *, most_bytes: int, within_s: float) -> byt
 
 def chunks_of(response: HTTPResponse) -> Iterator[bytes]:
     """Yield the body as it arrives; ConnectionError if it is truncated."""
-    while chunk := response.read1(_CHUNK_BYTES):
-        yield chunk
+    try:
+        while chunk := response.read1(_CHUNK_BYTES):
+            yield chunk
+    except IncompleteRead:
+        raise ConnectionAbortedError("the answer ends within a chunk") from None
     if response.length:
         raise ConnectionAbortedError(f"the answer ends {response.length} bytes too early")
     response.close()

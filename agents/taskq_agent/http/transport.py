@@ -20,6 +20,7 @@ from taskq_agent.http.answers import (
     GatewayFailed,
     GatewayUnreached,
     GatewayUnreadable,
+    altered,
     check_origin,
     error_of,
     wrong_scheme,
@@ -207,7 +208,10 @@ class HttpTransport:
             ):
                 _check(response, with_session=with_session)
                 body = read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=ANSWER_S)
-                answer = decode(body)
+                try:
+                    answer = decode(body)
+                except (json.JSONDecodeError, UnicodeDecodeError) as error:
+                    raise altered(response, error) from error
             self._gateways.served(address)
             return address, answer
 
