@@ -21,7 +21,7 @@ from taskq_agent.held_claims import MAX_HELD_CLAIMS, HeldClaim, LeftOfClaim
 from taskq_agent.ids import Count, ExitCode, Id, LeaseId, MaybeLease, Revision
 from taskq_agent.wire import Between, Free, Most, Words
 
-PROTOCOL = 1
+PROTOCOL = 2
 #: Header of all answers of gateways. What lacks it comes from something else.
 ANSWER_HEADER = "Taskq-Answer"
 
@@ -41,6 +41,8 @@ OUT_OF_MEMORY = "out-of-memory"
 TIME_LIMIT = "time-limit"
 #: Class of a failure because the output files are larger than what the campaign keeps.
 OUTPUT_TOO_LARGE = "output-too-large"
+#: Class of a failure because the result lacks what the campaign says that it must have.
+RESULT_INCOMPLETE = "result-incomplete"
 
 ACCEPTED = "accepted"
 DUPLICATE = "duplicate"
@@ -128,7 +130,8 @@ class CampaignTerms:
     largest checkpoint of a task; None if none is kept. checkpoint_every_s: seconds between uploads.
     cores, gpus: what a task needs; None means what a slot has. memory: bytes that it may occupy at
     first, then after each time that it has run out of memory; empty means any number. output_bytes:
-    largest output files of a task; None if none are kept.
+    largest output files of a task; None if none are kept. require, require_files: what each result
+    must have, see `required`.
     """
 
     campaign: Id
@@ -145,6 +148,8 @@ class CampaignTerms:
     memory: Tuple[int, ...] = ()
     gpus: Optional[int] = None
     output_bytes: Optional[int] = None
+    require: Tuple[str, ...] = ()
+    require_files: Tuple[str, ...] = ()
 
 
 @dataclass

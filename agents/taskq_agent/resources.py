@@ -18,7 +18,8 @@ from taskq_agent.units import MAX_BYTES
 _MEBI = 1 << 20
 _GIBI = 1 << 30
 _CGROUPS = Path("/sys/fs/cgroup")
-#: An agent's own tag. Campaigns require it if they use something that earlier agents would ignore.
+#: An agent's own tag. Campaigns require one that is high enough if they use something that earlier
+#: agents would ignore: 1 for checkpoints and output files, 2 for results that are checked.
 PROTOCOL_TAG = f"protocol={PROTOCOL}"
 
 _MAX_OFFERS = 32

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Set, Tuple
 
-from taskq_agent import archive, arguments
+from taskq_agent import archive, arguments, required
 from taskq_agent.buffers import json_of
 from taskq_agent.errors import Refused
 from taskq_agent.handlers import Ended, Runner, RunnerSettings, check_handler, make_runner
@@ -216,7 +216,7 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
     """Return the campaign to try; ValueError or TypeError if its values are invalid."""
     content: Dict[str, Any] = options.campaign_file or {"handler": options.handler}
     tables = {}
-    for name in ("handler", "params", "limits", "resources"):
+    for name in ("handler", "params", "limits", "resources", "results"):
         table = content.get(name) or {}
         if not isinstance(table, dict):
             raise TypeError(f"{name} is {table!r:.80}; it must be a table")
@@ -238,6 +238,8 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
         else (size_in_bytes(str(memory)),),
         gpus=tables["resources"].get("gpus"),
         output_bytes=tables["limits"].get("output_bytes"),
+        require=required.texts(tables["results"].get("require", [])),
+        require_files=tuple(tables["results"].get("require_files", [])),
     )
 
 

@@ -103,7 +103,8 @@ create table taskq.campaign (
         || case when memory is null then '{}'::text[]
                 else array['mem>=' || trim_scale(round(memory[1] / 1073741824.0, 3))::text] end
         || case when gpus is null then '{}'::text[] else array['gpus>=' || gpus::text] end
-        || case when checkpoint_bytes is null and output_bytes is null then '{}'::text[]
+        || case when require <> '{}' or require_files <> '{}' then array['protocol>=2']
+                when checkpoint_bytes is null and output_bytes is null then '{}'::text[]
                 else array['protocol>=1'] end
     ) stored,
     output_bytes integer,
@@ -118,6 +119,8 @@ create table taskq.campaign (
     best text,
     limited_at timestamptz,
     named_limits text[] collate "C" not null default '{}',
+    require text[] not null default '{}',
+    require_files text[] not null default '{}',
     max_running integer generated always as (
         least(running_limit, running_quota,
               case when max_running_per_site is not null then 1000000000 end,
@@ -154,6 +157,16 @@ create table taskq.campaign (
         cardinality(memory) between 1 and 8
         and 1 <= all (memory) and 1125899906842624 >= all (memory)),
     constraint campaign_best_form check (best ~ '^(lowest|highest) (result|payload|phases)\.\S.{0,199}$'),
+    constraint campaign_require_form check (
+        cardinality(require) <= 32
+        and cardinality(string_to_array(array_to_string(require, e'\n', ''), e'\n')) = cardinality(require)
+        and array_to_string(require, e'\n', '') ~ (
+            '^(\S{1,200}( (number|text|boolean|list|object))?'
+            '( >= [+-]?\d{1,30}(\.\d{1,30})?([eE][+-]?\d{1,2})?)?'
+            '( <= [+-]?\d{1,30}(\.\d{1,30})?([eE][+-]?\d{1,2})?)?(\n|$))*$')),
+    constraint campaign_require_files_range check (
+        cardinality(require_files) <= 32 and length(array_to_string(require_files, e'\n', '')) <= 8000
+        and array_position(require_files, null) is null and array_position(require_files, '') is null),
     -- The first attempt of a hedged task goes on next to the second one: its success must count, and both together
     -- may exceed any limit of running tasks.
     constraint campaign_hedge_range check (hedge > 0 and hedge <= 1),
@@ -207,8 +220,8 @@ comment on column taskq.campaign.on_disconnect is
 comment on column taskq.campaign.weight is 'Its share of the running tasks, relative to its neighbours.';
 comment on column taskq.campaign.tags is 'Tags that people require of agents.';
 comment on column taskq.campaign.requires is
-    'All that an agent must offer: the tags, what follows from the resources, and a protocol that knows checkpoints '
-    'and output files. Claims look at this alone.';
+    'All that an agent must offer: the tags, what follows from the resources, and a protocol that knows checkpoints, '
+    'output files and checks of results. Claims look at this alone.';
 comment on column taskq.campaign.cores is 'Cores of a slot that a task needs; null: it asks for none of its own.';
 comment on column taskq.campaign.memory is
     'Bytes that an attempt may occupy: the first element at first, the next one each time that the task ran out of '
@@ -228,6 +241,9 @@ comment on column taskq.campaign.checkpoint_bytes is 'Largest archive of a check
 comment on column taskq.campaign.checkpoint_every_s is 'How often a running attempt uploads its checkpoint.';
 comment on column taskq.campaign.output_bytes is 'Largest archive of output files of a task; null: none are kept.';
 comment on column taskq.campaign.output_total_bytes is 'How many bytes of output files it keeps in all.';
+comment on column taskq.campaign.require is
+    'Values that each result must have, with their kinds and bounds, such as `score number <= 0`; agents check them.';
+comment on column taskq.campaign.require_files is 'Output files that each result must have.';
 comment on column taskq.campaign.owner is 'The login or token that created it.';
 comment on column taskq.campaign.hedge is 'Share of its tasks that may have a second attempt; see hedge.sql.';
 comment on column taskq.campaign.hedged is 'How many tasks have had a second attempt.';

@@ -28,7 +28,8 @@ from taskq.compute.trust import ResultReader, Trust, own_results
 from taskq.db.gateway_queries import home
 from taskq.db.stored_spec import spec_body
 from taskq.files.blobs import open_blobs
-from taskq.model.campaign_spec import CallSettings, CampaignSpec, RetryPolicy
+from taskq.model.call_settings import CallSettings
+from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
 from taskq.model.errors import Forbidden, LoginForbidden, TaskqError
 from taskq.model.handler import Handler
 from taskq_agent.handlers.resident import ARCHIVE

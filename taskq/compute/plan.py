@@ -26,7 +26,8 @@ from taskq.db.gateway_queries import GatewayQueries
 from taskq.db.rows import Row
 from taskq.db.stored_spec import spec_body
 from taskq.files.blobs import open_blobs
-from taskq.model.campaign_spec import CallSettings, CampaignSpec, RetryPolicy
+from taskq.model.call_settings import CallSettings
+from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
 from taskq.model.errors import (
     Conflict,
     Forbidden,

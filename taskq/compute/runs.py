@@ -33,7 +33,7 @@ from taskq.compute.trust import IsOwn, ResultReader, Trust
 from taskq.db.access import Queries, task_ids
 from taskq.db.gateway_queries import home
 from taskq.ingest.sources.records import BadLine, Source
-from taskq.model.campaign_spec import CallSettings
+from taskq.model.call_settings import CallSettings
 from taskq.model.errors import (
     Clash,
     Conflict,

@@ -312,7 +312,8 @@ def _tags(blocked: Blocked) -> Reason:
         for tags, n in offered.most_common(_MOST_SHOWN)
     )
     too_old = any(tag.startswith("protocol") for tag in lacking)
-    hint = ". Checkpoints and output files need agents of this release" if too_old else ""
+    what = "Checkpoints, output files and checks of results"
+    hint = f". {what} need agents of this release" if too_old else ""
     agents = sum(offered.values())
     commands = [_start(blocked.path, lacking)]
     if len(campaigns) == 1 and not too_old:

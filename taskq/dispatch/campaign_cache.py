@@ -49,6 +49,8 @@ class CampaignCache:
             memory=tuple(row["memory"] or ()),
             gpus=row["gpus"],
             output_bytes=row["output_bytes"],
+            require=tuple(row["require"]),
+            require_files=tuple(row["require_files"]),
         )
         return known
 

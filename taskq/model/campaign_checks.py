@@ -8,11 +8,13 @@ from typing import Final
 from taskq.model.errors import InvalidCampaign
 from taskq.model.seed import check_path
 from taskq.model.settings import check_string
+from taskq_agent.required import MAX_REQUIRED, required, texts
 
 MAX_DESCRIPTION_CHARS: Final = 10_000
 MAX_NEVER_RETRY: Final = 100
 MAX_CLASS_CHARS: Final = 200
 MAX_NAMED_LIMITS: Final = 8
+_FILE_CHARS: Final = 200
 
 #: The name of a limit of the queue, as the database checks it.
 _LIMIT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
@@ -42,6 +44,33 @@ def checked_best(where: str, value: object) -> str | None:
         f"{where} must be `lowest FIELD` or `highest FIELD`, such as `lowest result.score`, "
         f"not {value!r:.80}"
     )
+
+
+def checked_require(where: str, value: object) -> tuple[str, ...]:
+    """Return what a result must have, each as text, such as `score number <= 0`."""
+    try:
+        given = texts(value)
+        for text in given:
+            required(check_string(where, text))
+    except ValueError as error:
+        raise InvalidCampaign(f"{where}: {error}") from None
+    return given
+
+
+def checked_files(where: str, value: object) -> tuple[str, ...]:
+    """Return names of output files that must exist, each once."""
+    if not isinstance(value, (list, tuple)) or len(value) > MAX_REQUIRED:
+        raise InvalidCampaign(
+            f'{where} must be a list of {MAX_REQUIRED} names at most, such as ["poses.pdbqt"], not '
+            f"{value!r:.80}"
+        )
+    for name in value:
+        check_string(where, name)
+        if not 1 <= len(name) <= _FILE_CHARS or not {"", ".", ".."}.isdisjoint(name.split("/")):
+            raise InvalidCampaign(
+                f"{where}: {name!r:.80} is no name of a file in the folder of output files"
+            )
+    return tuple(dict.fromkeys(value))
 
 
 def checked_classes(where: str, value: object) -> tuple[str, ...]:

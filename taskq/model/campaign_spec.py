@@ -7,14 +7,14 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
 from typing import Any, Final
 
-from typing_extensions import TypedDict
-
 from taskq.model.campaign_checks import (
     checked_best,
     checked_classes,
     checked_description,
+    checked_files,
     checked_limits,
     checked_path,
+    checked_require,
 )
 from taskq.model.errors import InvalidCampaign
 from taskq.model.handler import Handler
@@ -247,6 +247,25 @@ class CampaignSpec:
         option="--best-result",
         metavar="'lowest|highest FIELD'",
     )
+    require: tuple[str, ...] = setting(
+        TEXTS,
+        "what each result must have, such as `score` or `pose.energy number <= 0`; one that lacks "
+        "it [fails](handlers.md#results-that-are-checked) as `result-incomplete`",
+        (),
+        table="results",
+        check=checked_require,
+        option="--require-result",
+        metavar="'NAME [KIND] [>= LEAST] [<= MOST]'",
+    )
+    require_files: tuple[str, ...] = setting(
+        TEXTS,
+        "output files that each result must have, not empty; needs `limits.output_bytes`",
+        (),
+        table="results",
+        check=checked_files,
+        option="--require-file",
+        metavar="NAME",
+    )
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -256,6 +275,11 @@ class CampaignSpec:
             raise InvalidCampaign(
                 "limits.checkpoint_bytes and handler.batch exclude each other: a start of many "
                 "tasks leaves no checkpoint of one of them"
+            )
+        if self.require_files and self.output_bytes is None:
+            raise InvalidCampaign(
+                "results.require_files needs limits.output_bytes: without it no output files are "
+                "kept"
             )
         if len(self.memory) > self.retry.max_attempts:
             raise InvalidCampaign(
@@ -362,35 +386,6 @@ def campaign_keys() -> list[str]:
     ]
     keys += [f"retry.{name}" for name in settings(RetryPolicy)]
     return keys + [f"handler.{part.name}" for part in fields(Handler)]
-
-
-class CallSettings(TypedDict, total=False):
-    """The fields of `CampaignSpec` that `Client.map` takes as keywords, for type checkers.
-
-    A test compares names and types with the fields.
-    """
-
-    description: str
-    retry: RetryPolicy
-    time_limit_s: float | None
-    max_running: int | None
-    max_running_per_site: int | None
-    named_limits: tuple[str, ...]
-    max_failure_share: float | None
-    checkpoint_bytes: int | None
-    checkpoint_every_s: float
-    output_bytes: int | None
-    output_total_bytes: int
-    cores: int | None
-    memory: tuple[int, ...]
-    gpus: int | None
-    weight: float
-    requires: tuple[str, ...]
-    on_disconnect: str
-    late_results: str
-    hedge: float | None
-    front: bool
-    best: str | None
 
 
 for _kind in (RetryPolicy, CampaignSpec):

@@ -41,6 +41,9 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_NEVER_RETRY", "classes of errors that are not retried", "`InvalidCampaign`"),
         ("MAX_NAMED_LIMITS", "named limits of a campaign", "`InvalidCampaign`"),
     ),
+    "taskq_agent.required": (
+        ("MAX_REQUIRED", "values, and files, that each result must have", "`InvalidCampaign`"),
+    ),
     "taskq.ingest.campaign_file": (("MAX_FILE_BYTES", "campaign file", "`UsageError`"),),
     "taskq.ingest.sources.lines": (("MAX_LINE_BYTES", "line of a seed file", "a bad line"),),
     "taskq.ingest.sources.unpacking": (

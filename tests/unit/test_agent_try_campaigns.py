@@ -223,7 +223,7 @@ def test_wrong_call_is_explained(
 def test_version_names_release_and_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["version"], ["--version"]):
         assert main(words) == 0
-        assert "protocol 1" in capsys.readouterr().out
+        assert "protocol 2" in capsys.readouterr().out
 
 
 def test_agent_runs_from_one_file(tmp_path: Path) -> None:

@@ -174,6 +174,14 @@ def test_seed_plan_may_be_a_sweep_or_a_file_alone(tmp_path: Path) -> None:
         (MINIMAL + "[limits]\nmax_failure_share = 1\n", "max_failure_share .* below 1, not 1"),
         (MINIMAL + "[retry]\nnever_retry = 'x'\n", "retry.never_retry must be a list"),
         (MINIMAL + "[retry]\nnever_retry = ['']\n", r"never_retry\[0\] must have 1 to 200"),
+        (MINIMAL + "[results]\nrequire = 'score'\n", "results.require: it must be a list"),
+        (MINIMAL + "[results]\nrequire = ['score <= x']\n", "results.require: .* must read NAME"),
+        (MINIMAL + "[results]\nrequire = [{ kind = 'number' }]\n", "neither a name nor a table"),
+        (MINIMAL + "[results]\nrequire = [{ name = 'a', mn = 1 }]\n", "'mn' is unknown; known"),
+        (MINIMAL + "[results]\nrequire = ['a text >= 1']\n", "only a number has bounds"),
+        (MINIMAL + "[results]\nrequire = ['a >= 1 <= 0']\n", "no number is within these"),
+        (MINIMAL + "[results]\nrequire_files = ['p']\n", "needs limits.output_bytes"),
+        (MINIMAL + "[results]\nrequire_files = ['../p']\n", "'../p' is no name of a file"),
         (MINIMAL + "[retry]\nmax_lost_hosts = 0\n", "retry.max_lost_hosts must be .* not 0"),
         (MINIMAL + "[retry]\nmax_out_of_time = 0\n", "max_out_of_time must be .* not 0"),
         ('late_results = "keep"\n' + MINIMAL, "late_results must be one of reject, salvage"),
@@ -321,6 +329,9 @@ SPECS = st.builds(
     late_results=st.sampled_from(["reject", "salvage"]),
     max_failure_share=st.one_of(st.none(), st.floats(0.001, 0.999)),
     requires=st.lists(st.sampled_from(["gpu", "arch=a100", "mem>=16"]), max_size=3).map(tuple),
+    require=st.lists(
+        st.sampled_from(["score", "pose.energy number", "score number >= -5 <= 0.5"]), unique=True
+    ).map(tuple),
     params=PARAMS,
 )
 

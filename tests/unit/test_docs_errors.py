@@ -79,6 +79,7 @@ def test_classes_of_error_are_those_of_the_code() -> None:
         protocol.CONTINUED,
         protocol.OUT_OF_MEMORY,
         protocol.OUTPUT_TOO_LARGE,
+        protocol.RESULT_INCOMPLETE,
     }
     given |= {UNREADABLE_CLASS, NO_OUTCOME}
     named = {name for cell in cells("Classes of error", 0) for name in re.findall("`(.+?)`", cell)}

@@ -18,7 +18,7 @@ from mypy import api
 import taskq
 from taskq import CampaignSpec
 from taskq.api import aio
-from taskq.model.campaign_spec import CallSettings
+from taskq.model.call_settings import CallSettings
 from tests.helpers.paths import ROOT
 
 CALLS = ROOT / "tests/payloads/typed_calls.py"

@@ -144,13 +144,14 @@ class Claiming:
         """Return how many tasks of a campaign a slot may get behind the one that begins now.
 
         Only short calls of functions go together, in equal shares for all slots, and only if they
-        surely end in time and only their results are kept.
+        surely end in time, and only their results are kept, as they are.
         """
         if (
             campaign.handler.get("kind") != FUNCTION
             or campaign.on_disconnect == STOP
             or campaign.checkpoint_bytes is not None
             or campaign.output_bytes is not None
+            or campaign.require
             or campaign.memory
             or self.throttle.active
             or (campaign.campaign, campaign.revision) in self._apart

@@ -36,9 +36,10 @@ from taskq_agent.handlers.batch_kinds import (
 )
 from taskq_agent.handlers.calls import has_large
 from taskq_agent.handlers.command import CommandKind
+from taskq_agent.handlers.completeness import with_all_required
 from taskq_agent.handlers.definition import COMMAND, FUNCTION, PROCESS, PYTHON, check_handler
 from taskq_agent.handlers.environment import KindContext
-from taskq_agent.handlers.kept_files import with_output_files, without_checkpoint
+from taskq_agent.handlers.kept_files import without_checkpoint
 from taskq_agent.handlers.limits import ChildWatch, MemoryRoom, own_cores
 from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.handlers.resident import FunctionKind, ProcessKind, PythonKind, ResidentKind
@@ -177,8 +178,7 @@ class SlotRunner:
             if checkpoint is not None:
                 checkpoint.leave()
             raise
-        if campaign.output_bytes is not None:
-            ended = with_output_files(ended, folder, task, campaign.output_bytes)
+        ended = with_all_required(ended, folder, task, campaign)
         return without_checkpoint(ended) if checkpoint is None else checkpoint.end(ended)
 
     def run_several(
@@ -310,8 +310,7 @@ class SlotRunner:
 
     def _finished(self, campaign: CampaignTerms, task: Task, ended: Ended, folder: str) -> Ended:
         """Return the end of a task of a batch, its files uploaded."""
-        if campaign.output_bytes is not None:
-            ended = with_output_files(ended, folder, task, campaign.output_bytes)
+        ended = with_all_required(ended, folder, task, campaign)
         return self._transfers.upload_result(self._transfers.upload_output(task, ended))
 
     def take_back(self) -> None:

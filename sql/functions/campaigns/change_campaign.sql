@@ -70,7 +70,8 @@ begin
     -- Lists are read apart: in a record, a list of lists would become an array of more dimensions.
     v_new := jsonb_populate_record(
         v_now,
-        v_spec - array['never_retry', 'memory', 'requires', 'max_running', 'named_limits', 'inputs'] - array(
+        v_spec - array['never_retry', 'require', 'require_files', 'memory', 'requires', 'max_running',
+                       'named_limits', 'inputs'] - array(
             select a.attname::text
               from pg_attribute a
              where a.attrelid = 'taskq.campaign'::regclass
@@ -78,6 +79,12 @@ begin
                and v_spec -> a.attname = 'null'));
     if v_spec ? 'never_retry' then
         v_new.never_retry := array(select jsonb_array_elements_text(v_spec -> 'never_retry'));
+    end if;
+    if v_spec ? 'require' then
+        v_new.require := array(select jsonb_array_elements_text(nullif(v_spec -> 'require', 'null')));
+    end if;
+    if v_spec ? 'require_files' then
+        v_new.require_files := array(select jsonb_array_elements_text(nullif(v_spec -> 'require_files', 'null')));
     end if;
     if v_spec ? 'memory' then
         v_new.memory := nullif(

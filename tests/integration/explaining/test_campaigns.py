@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 
 from taskq import Client, RetryPolicy
 from taskq.db.connections import Database
 from taskq.db.tokens import hashed, session_token
-from taskq.model.requirements import missing
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, silence, value
@@ -281,29 +281,27 @@ def test_tags_that_nobody_offers_are_named(
     assert reason.text.startswith("20 tasks wait: no agent at work offers " + " ".join(missed))
 
 
-@pytest.mark.parametrize("limit", ["checkpoint_bytes", "output_bytes"])
+@pytest.mark.parametrize(
+    ("settings", "needs"),
+    [
+        ({"checkpoint_bytes": 20_000}, "protocol>=1"),
+        ({"output_bytes": 20_000}, "protocol>=1"),
+        ({"require": ("score",)}, "protocol>=2"),
+        ({"require_files": ("pose",), "output_bytes": 20_000}, "protocol>=2"),
+    ],
+)
 def test_agents_that_would_ignore_files_get_nothing_and_the_reason_is_named(
-    limit: str, make: Make, hire: Hire
+    settings: dict[str, Any], needs: str, make: Make, hire: Hire
 ) -> None:
-    """They would report tasks as done without them."""
-    campaign = make(**{limit: 20_000})
+    """They would report tasks as done without them, or with results that lack what is required."""
+    campaign = make(**settings)
     old = hire("/c", speaks=False, offers=("gpu",))
     assert old.claim() == []
     reason = only(campaign)
-    assert (reason.code, reason.figures["missing"]) == ("tags", ["protocol>=1"])
-    assert "Checkpoints and output files need agents of this release" in reason.text
+    assert (reason.code, reason.figures["missing"]) == ("tags", [needs])
+    assert "need agents of this release" in reason.text
     assert all("protocol" not in one and "--require" not in one for one in reason.commands)
     assert hire("/c").claim()
-
-
-def test_requirements_are_met_as_the_server_says(postgres: Postgres) -> None:
-    """Both have one rule."""
-    requires = ["gpu", "arch=a100", "mem>=16", "n=1.0", "v>=2.5"]
-    offers = ["gpu", "gpu=yes", "arch=a100", "arch=h100", "mem=16", "mem=15.9", "mem=lots", "n=1"]
-    for tag in requires:
-        for offer in [*offers, "v=2.50", "v", "n=01"]:
-            said = value(postgres, "select taskq.offered(%s, %s)", [tag], [offer])
-            assert (missing([tag], [offer]) == []) == said, (tag, offer)
 
 
 def test_draining_agents_claim_no_more(make: Make, hire: Hire, queue: Client) -> None:

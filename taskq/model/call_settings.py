@@ -1,0 +1,38 @@
+"""Settings of a campaign as keywords of calls, for type checkers."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from taskq.model.campaign_spec import RetryPolicy
+
+
+class CallSettings(TypedDict, total=False):
+    """The fields of `CampaignSpec` that `Client.map` takes as keywords, for type checkers.
+
+    A test compares names and types with the fields.
+    """
+
+    description: str
+    retry: RetryPolicy
+    time_limit_s: float | None
+    max_running: int | None
+    max_running_per_site: int | None
+    named_limits: tuple[str, ...]
+    max_failure_share: float | None
+    checkpoint_bytes: int | None
+    checkpoint_every_s: float
+    output_bytes: int | None
+    output_total_bytes: int
+    cores: int | None
+    memory: tuple[int, ...]
+    gpus: int | None
+    weight: float
+    requires: tuple[str, ...]
+    on_disconnect: str
+    late_results: str
+    hedge: float | None
+    front: bool
+    best: str | None
+    require: tuple[str, ...]
+    require_files: tuple[str, ...]
