@@ -23,10 +23,10 @@ from click import Command
 from click.testing import CliRunner, Result
 
 from taskq_cli.main import main
-from tests.helpers.waiting import wait_until
+from tests.helpers.waiting import PATIENCE_S, wait_until
 
 PROGRAM = Path(sys.executable).with_name("taskq")
-TIMEOUT_S = 60.0
+TIMEOUT_S = PATIENCE_S
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 

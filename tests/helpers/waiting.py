@@ -12,6 +12,9 @@ from collections.abc import Callable
 #: Seconds that a busy machine may add to anything. What a test calls late takes longer still.
 BUSY_S = 20.0
 
+#: Seconds after which a wait has failed: less than the limit against hangs, which explains nothing.
+PATIENCE_S = 100.0
+
 #: Below the ephemeral range. Processes that begin together, whose numbers follow each other, begin
 #: far apart.
 _FIRST, _NUMBER = 20_000, 12_768
@@ -21,7 +24,7 @@ _PORTS = (_FIRST + (os.getpid() * 1_237 + n) % _NUMBER for n in range(_NUMBER))
 def wait_until(
     predicate: Callable[[], object],
     *,
-    timeout_s: float = 60.0,
+    timeout_s: float = PATIENCE_S,
     on_timeout: Callable[[], str] = lambda: "",
 ) -> None:
     """Poll until the predicate is true; after the timeout fail with the text of `on_timeout`."""
@@ -33,7 +36,7 @@ def wait_until(
         time.sleep(0.01)
 
 
-async def until(predicate: Callable[[], object], timeout_s: float = 60.0) -> None:
+async def until(predicate: Callable[[], object], timeout_s: float = 0.9 * PATIENCE_S) -> None:
     """Do so in a coroutine."""
     deadline = time.monotonic() + timeout_s
     while not predicate():

@@ -15,7 +15,8 @@ from taskq.pilots.agent_file import build
 from tests.helpers.leftovers import VARIABLE
 from tests.helpers.memory_gateway import TOKEN
 
-TIMEOUT_S = 60.0
+#: For whole campaigns of some hundred tasks.
+TIMEOUT_S = 200.0
 
 _WITHHELD = ("TASKQ_", "PYTHON", "http_proxy", "https_proxy", "all_proxy", "no_proxy")
 

@@ -73,7 +73,7 @@ class Nginx:
 
 @pytest.fixture
 def gateway(start_gateway: StartGateway) -> GatewayProcess:
-    return start_gateway("--lease", 4, "--proxy", "127.0.0.1")
+    return start_gateway("--lease", 12, "--proxy", "127.0.0.1")
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ BLOB_MIB = 8
 #: and the allocator; a connection with TLS has a third of a MiB. Twice what was seen: the order in
 #: which threads free what they read is not the same twice. Unbounded, 300 added 1,300.
 ROOM_MIB = 2 * (MOST_UNTAKEN_BYTES_OF_TOKEN // MIB + 72 + READERS // 3)
-#: MiB that may be left afterwards.
-LEFT_MIB = 48
+#: MiB that may be left afterwards: what the allocator keeps, up to 45 were seen.
+LEFT_MIB = 100
 
 
 class Place(Realm):
@@ -155,7 +155,10 @@ def test_answers_that_nobody_takes_are_bounded_and_cost_no_other(
                 peer.send(asked)
                 assert peer.reply().body == place.data
         assert most - before < ROOM_MIB
-    wait_until(lambda: place.gateway.memory_mb() - before < LEFT_MIB, timeout_s=30)
+    wait_until(lambda: place.gateway.memory_mb() - before < LEFT_MIB)
+    with place.peer() as peer:  # the room of those who have left is free
+        peer.send(request_bytes("GET", place.blob, token=place.manager))
+        assert peer.reply().body == place.data
 
 
 def test_honest_crowd_on_a_narrow_line_is_slowed_and_not_cut(realm: Realm, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ MEGABYTE = 1_000_000
 
 @pytest.fixture
 def gateway(start_gateway: StartGateway) -> GatewayProcess:
-    return start_gateway("--lease", 4)
+    return start_gateway("--lease", 12)
 
 
 @pytest.fixture
