@@ -129,9 +129,10 @@ class CampaignTerms:
     session must have expired unheard: `continue` (the fence decides) or `stop`. checkpoint_bytes:
     largest checkpoint of a task; None if none is kept. checkpoint_every_s: seconds between uploads.
     cores, gpus: what a task needs; None means what a slot has. memory: bytes that it may occupy at
-    first, then after each time that it has run out of memory; empty means any number. output_bytes:
-    largest output files of a task; None if none are kept. require, require_files: what each result
-    must have, see `required`.
+    first, then after each time that it has run out of memory; empty means any number.
+    memory_learnt: whether these are what others used: then no task gets more than the agent has.
+    output_bytes: largest output files of a task; None if none are kept. require, require_files:
+    what each result must have, see `required`.
     """
 
     campaign: Id
@@ -150,6 +151,7 @@ class CampaignTerms:
     output_bytes: Optional[int] = None
     require: Tuple[str, ...] = ()
     require_files: Tuple[str, ...] = ()
+    memory_learnt: bool = False
 
 
 @dataclass

@@ -100,7 +100,7 @@ create table taskq.campaign (
     requires text[] not null generated always as (
         tags
         || case when cores is null then '{}'::text[] else array['cores>=' || cores::text] end
-        || case when memory is null then '{}'::text[]
+        || case when memory is null or memory_learns then '{}'::text[]
                 else array['mem>=' || trim_scale(round(memory[1] / 1073741824.0, 3))::text] end
         || case when gpus is null then '{}'::text[] else array['gpus>=' || gpus::text] end
         || case when require <> '{}' or require_files <> '{}' then array['protocol>=2']
@@ -121,6 +121,7 @@ create table taskq.campaign (
     named_limits text[] collate "C" not null default '{}',
     require text[] not null default '{}',
     require_files text[] not null default '{}',
+    memory_learns boolean not null default false,
     max_running integer generated always as (
         least(running_limit, running_quota,
               case when max_running_per_site is not null then 1000000000 end,
@@ -183,6 +184,7 @@ create index campaign_owner on taskq.campaign (owner) where owner is not null;
 -- The few campaigns that keep those below them from being served.
 create index campaign_closed on taskq.campaign (path) where status <> 'open';
 create index campaign_hedge on taskq.campaign (campaign_id) where hedge is not null;
+create index campaign_learns on taskq.campaign (campaign_id) where memory_learns;
 create index campaign_named on taskq.campaign (campaign_id) where named_limits <> '{}';
 
 comment on table taskq.campaign is 'The tree of campaigns, with what agents and the server must know of each.';
@@ -226,6 +228,8 @@ comment on column taskq.campaign.cores is 'Cores of a slot that a task needs; nu
 comment on column taskq.campaign.memory is
     'Bytes that an attempt may occupy: the first element at first, the next one each time that the task ran out of '
     'memory.';
+comment on column taskq.campaign.memory_learns is
+    'Whether `memory` follows from what attempts have used, see learn_memory.sql; null: too little is known yet.';
 comment on column taskq.campaign.running_limit is 'How many of its tasks may run, by its own setting.';
 comment on column taskq.campaign.running_quota is
     'How many tasks its owner may run, kept in step with `quota`; 0: the owner has used up its bytes.';

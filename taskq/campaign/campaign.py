@@ -60,6 +60,10 @@ class Campaign:
         """
         return CampaignSpec.from_settings(self.path, self._subtree.row()["settings"])
 
+    def learnt_memory(self) -> tuple[int, ...]:
+        """Return the bytes that `memory = "learn"` gives, growing; empty if none are known."""
+        return tuple(self._subtree.row()["learnt_memory"] or ())
+
     def change(self, spec: CampaignSpec, *, inputs: Mapping[str, Input] | None = None) -> None:
         """Replace settings, for tasks claimed afterwards; and all inputs, if some are given.
 

@@ -63,6 +63,7 @@ class TaskFates:
     time_limit_s: float | None = None
     max_attempts: int | None = None
     output_bytes: int | None = None
+    memory_learns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +263,10 @@ def _known(fates: TaskFates) -> tuple[Side, str, Sequence[str]] | None:
     """Return the verdict that a class alone gives; None if it takes statistics."""
     if fates.error_class in _GIVEN_UP:
         return "task", "the program gave the tasks up: no further attempt can help", []
+    if fates.error_class == OUT_OF_MEMORY and fates.memory_learns and fates.memory:
+        text = f"{counted(fates.attempts, 'attempt')} took more memory than most; the campaign "
+        text += f"learns it, and gives {', then '.join(map(size_text, fates.memory))}"
+        return "unclear", text, []
     if not _raised(fates):
         return None
     if fates.error_class == OUT_OF_MEMORY:

@@ -47,6 +47,7 @@ class CampaignCache:
             checkpoint_every_s=row["checkpoint_every_s"],
             cores=row["cores"],
             memory=tuple(row["memory"] or ()),
+            memory_learnt=row["memory_learns"],
             gpus=row["gpus"],
             output_bytes=row["output_bytes"],
             require=tuple(row["require"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from typing_extensions import TypedDict
 
 from taskq.model.campaign_spec import RetryPolicy
@@ -25,7 +27,7 @@ class CallSettings(TypedDict, total=False):
     output_bytes: int | None
     output_total_bytes: int
     cores: int | None
-    memory: tuple[int, ...]
+    memory: tuple[int, ...] | Literal["learn"]
     gpus: int | None
     weight: float
     requires: tuple[str, ...]

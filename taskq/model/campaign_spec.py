@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from taskq.model.campaign_checks import (
     checked_best,
@@ -18,7 +18,7 @@ from taskq.model.campaign_checks import (
 )
 from taskq.model.errors import InvalidCampaign
 from taskq.model.handler import Handler
-from taskq.model.requirements import MEMORY, check_requires, memory_sizes
+from taskq.model.requirements import LEARN, MEMORY, check_requires, memory_sizes
 from taskq.model.settings import (
     CHOICE,
     FLAG,
@@ -172,10 +172,11 @@ class CampaignSpec:
         low=1,
         high=4_096,
     )
-    memory: tuple[int, ...] = _resource(
+    memory: tuple[int, ...] | Literal["learn"] = _resource(
         MEMORY,
         "memory that an attempt may occupy, such as `4G`; or up to 8 growing sizes, the next one "
-        "for a task that has run out of memory",
+        "for a task that has run out of memory; or `learn`: what others "
+        "[needed](handlers.md#cores-memory-gpus)",
         (),
         check=memory_sizes,
         kept=lambda sizes: list(map(size_text, sizes)),
@@ -281,7 +282,7 @@ class CampaignSpec:
                 "results.require_files needs limits.output_bytes: without it no output files are "
                 "kept"
             )
-        if len(self.memory) > self.retry.max_attempts:
+        if self.memory != LEARN and len(self.memory) > self.retry.max_attempts:
             raise InvalidCampaign(
                 f"resources.memory has {len(self.memory)} sizes, but retry.max_attempts is "
                 f"{self.retry.max_attempts}: the last could never be tried"

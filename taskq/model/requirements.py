@@ -10,20 +10,25 @@ import itertools
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from taskq.model.errors import InvalidCampaign, UsageError
 from taskq.model.settings import ValueKind, size_text
 from taskq_agent.units import size_in_bytes
 
+#: Sizes in bytes, or `learn`.
+Memory: TypeAlias = "tuple[int, ...] | Literal['learn']"
+
 MAX_TAGS: Final = 32
 MAX_SIZES: Final = 8
+#: The memory of a campaign that follows from what its attempts use.
+LEARN: Final = "learn"
 #: Sizes of memory, one or several, as `memory_sizes` takes them.
 MEMORY: Final = ValueKind(
-    "a size such as `4G`, or a list of up to 8",
+    "a size such as `4G`, a list of up to 8, or `learn`",
     "SIZE",
-    "sizes, such as 4G,8G",
-    lambda text: text.split(","),
+    "sizes, such as 4G,8G, or learn",
+    lambda text: text if text == LEARN else text.split(","),
 )
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,62}"
@@ -78,12 +83,14 @@ def _checked(what: str, tags: object, pattern: re.Pattern[str], form: str) -> tu
     return tuple(tags)
 
 
-def memory_sizes(where: str, value: object) -> tuple[int, ...]:
-    """Return sizes of memory in bytes, each larger than the one before.
+def memory_sizes(where: str, value: object) -> Memory:
+    """Return sizes of memory in bytes, each larger than the one before, or `learn`.
 
     value: one or several, each as `4G` or in bytes; None means no sizes. Raise `InvalidCampaign` if
     it is not valid.
     """
+    if value == LEARN:
+        return LEARN
     if value is None:
         return ()
     given = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
@@ -99,11 +106,18 @@ def memory_sizes(where: str, value: object) -> tuple[int, ...]:
     return sizes
 
 
-def resources_text(cores: int | None, memory: Sequence[int], gpus: int | None) -> str:
-    """Return the needs of a task as text for people: `cores 4; memory 4G, then 8G`."""
+def resources_text(
+    cores: int | None, memory: Memory, gpus: int | None, learnt: Sequence[int] = ()
+) -> str:
+    """Return the needs of a task as text for people: `cores 4; memory 4G, then 8G`.
+
+    learnt: the sizes that the campaign has learnt, if it learns them.
+    """
+    sizes = ", then ".join(map(size_text, learnt if memory == LEARN else memory))
+    how = f" (learnt: {sizes or 'nothing yet'})" if memory == LEARN else ""
     parts = [
         "" if cores is None else f"cores {cores}",
-        f"memory {', then '.join(map(size_text, memory))}" if memory else "",
+        f"memory {LEARN}{how}" if how else f"memory {sizes}" if sizes else "",
         "" if gpus is None else f"GPUs {gpus}",
     ]
     return "; ".join(filter(None, parts))

@@ -62,7 +62,7 @@ RESOURCES: Final = (
     Mutant(
         "memory-is-no-requirement",
         "sql/migrations/0001_campaigns.sql",
-        "        || case when memory is null then '{}'::text[]\n",
+        "        || case when memory is null or memory_learns then '{}'::text[]\n",
         "        || case when true then '{}'::text[]\n",
         "Tasks go to agents whose slots have too little memory.",
         _QUEUE,

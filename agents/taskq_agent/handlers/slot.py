@@ -104,7 +104,7 @@ class SlotRunner:
         self._watch.begin()
         phases: Dict[str, float] = {}
         try:
-            limit = self._transfers.memory_limit(task, campaign)
+            limit = self._transfers.memory_limit(task, campaign, self._room)
             with self._memory(limit, phases), own_cores(self._share, campaign.cores):
                 return self._run_within(task, campaign, limit, phases)
         except AttemptOver as over:
@@ -247,7 +247,7 @@ class SlotRunner:
             tell(ends, over=over, too_large_as=too_large_as, begun=begun)
 
         try:
-            limit = self._transfers.memory_limit(tasks[0], campaign)
+            limit = self._transfers.memory_limit(tasks[0], campaign, self._room)
             with self._memory(limit, {}), own_cores(self._share, campaign.cores):
                 self._run_batch(tasks, campaign, limit, count)
             end = Ended(RELEASED, started=False)

@@ -42,7 +42,7 @@ from taskq_agent.handlers.base import (
     timed,
 )
 from taskq_agent.handlers.kept_files import TaskCheckpoint
-from taskq_agent.handlers.limits import ChildWatch
+from taskq_agent.handlers.limits import ChildWatch, MemoryRoom
 from taskq_agent.inputs import InputCache, default_cache
 from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Input, Task
 from taskq_agent.transport import MAX_BLOB_BYTES, TaskBlobs
@@ -176,8 +176,13 @@ class Transfers:
         checkpoint.begin()
         return checkpoint
 
-    def memory_limit(self, task: Task, campaign: CampaignTerms) -> Optional[int]:
+    def memory_limit(
+        self, task: Task, campaign: CampaignTerms, room: Optional[MemoryRoom]
+    ) -> Optional[int]:
         """Return how many bytes an attempt may occupy; None means any number.
+
+        room: what the agent has; None if unknown. Of learnt sizes the first is what most tasks
+        need. The others are no reason to refuse: such a task gets all that there is.
 
         Raises AttemptOver if the queue cannot say how often the task has run out of memory: the
         task has not begun and goes back.
@@ -193,7 +198,10 @@ class Transfers:
             raise AttemptOver(handed_back("queue-unreachable", text)) from error
         except AttemptOver as over:
             raise AttemptOver(replace(over.ended, started=False)) from None
-        return sizes[min(times, len(sizes) - 1)]
+        size = sizes[min(times, len(sizes) - 1)]
+        if campaign.memory_learnt and room is not None:
+            size = min(size, max(sizes[0], room.size))
+        return size
 
     def release(self) -> None:
         """Release the fetched inputs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -134,7 +135,7 @@ def show(invocation: Invocation, path: str) -> None:
     """
     with invocation.client() as client:
         target = client.campaign(path)
-        spec, status = target.spec(), target.status()
+        spec, status, learnt = target.spec(), target.status(), target.learnt_memory()
         closed_by, owner = target.closed_by(), client.owners.of(path)
     record = spec.to_json() | {
         "campaign_id": target.campaign_id,
@@ -142,8 +143,10 @@ def show(invocation: Invocation, path: str) -> None:
         "state": status.state,
         "closed_by": closed_by,
         "paused_why": status.paused_why,
+        "learnt_memory": list(learnt),
     }
-    write_record(invocation.output, record, _as_text(spec, status, owner, closed_by))
+    text = _as_text(spec, status, owner, closed_by, learnt)
+    write_record(invocation.output, record, text)
 
 
 @campaign.command()
@@ -237,7 +240,7 @@ def _created(client: Client, spec: CampaignSpec, *, exist_ok: bool) -> tuple[Cam
     return found, "existed already, with these settings" if is_same else "existed and is changed"
 
 
-def _settings(spec: CampaignSpec) -> dict[str, str]:
+def _settings(spec: CampaignSpec, learnt: Sequence[int]) -> dict[str, str]:
     """Return the texts of settings by their titles; some settings share a line."""
     retry, kept, out = spec.retry, spec.checkpoint_bytes, spec.output_bytes
     shared = {
@@ -251,7 +254,7 @@ def _settings(spec: CampaignSpec) -> dict[str, str]:
         "output files": "none"
         if out is None
         else f"{out:,} bytes of a task, {spec.output_total_bytes:,} in all",
-        "resources": resources_text(spec.cores, spec.memory, spec.gpus) or "none",
+        "resources": resources_text(spec.cores, spec.memory, spec.gpus, learnt) or "none",
     }
     lines: dict[str, str] = {}
     for part in (retry, spec):
@@ -280,7 +283,13 @@ def _executed(handler: Handler | None) -> str:
     return ", ".join(parts)
 
 
-def _as_text(spec: CampaignSpec, status: Status, owner: str | None, closed_by: list[str]) -> str:
+def _as_text(
+    spec: CampaignSpec,
+    status: Status,
+    owner: str | None,
+    closed_by: list[str],
+    learnt: Sequence[int],
+) -> str:
     return facts(
         {
             "path": spec.path,
@@ -290,7 +299,7 @@ def _as_text(spec: CampaignSpec, status: Status, owner: str | None, closed_by: l
             "paused itself": status.paused_why,
             "description": spec.description,
             "handler": _executed(spec.handler),
-            **_settings(spec),
+            **_settings(spec, learnt),
             "params": dict(spec.params) or "",
         }
     )

@@ -12,9 +12,10 @@ as $$
     select to_jsonb(c)
            - array['campaign_id', 'parent_id', 'path', 'lineage', 'status', 'revision', 'created_at', 'inputs',
                    'paused_why', 'owner', 'running_quota', 'hedged', 'payload_bytes', 'seeded_at', 'tags',
-                   'running_limit', 'limited_at']
+                   'running_limit', 'limited_at', 'memory_learns']
            || jsonb_build_object(
-                  'requires', c.tags, 'max_running', c.running_limit, 'memory', coalesce(c.memory, '{}'))
+                  'requires', c.tags, 'max_running', c.running_limit, 
+                  'memory', case when c.memory_learns then '"learn"' else to_jsonb(coalesce(c.memory, '{}')) end)
       from taskq.campaign c
      where c.path = p_path
 $$;

@@ -87,8 +87,13 @@ begin
         v_new.require_files := array(select jsonb_array_elements_text(nullif(v_spec -> 'require_files', 'null')));
     end if;
     if v_spec ? 'memory' then
-        v_new.memory := nullif(
-            array(select jsonb_array_elements_text(nullif(v_spec -> 'memory', 'null'))::bigint), '{}');
+        v_new.memory_learns := v_spec -> 'memory' = '"learn"';
+        if not v_new.memory_learns then
+            v_new.memory := nullif(
+                array(select jsonb_array_elements_text(nullif(v_spec -> 'memory', 'null'))::bigint), '{}');
+        elsif not v_now.memory_learns then
+            v_new.memory := null;
+        end if;
     end if;
     if v_spec ? 'requires' then
         v_new.tags := taskq.checked_tags(
@@ -114,7 +119,7 @@ begin
           from pg_attribute a
          where a.attrelid = 'taskq.campaign'::regclass
            and a.attgenerated = ''
-           and (v_settings ? a.attname or a.attname in ('running_limit', 'tags', 'limited_at', 'revision')))
+           and (v_settings ? a.attname or a.attname in ('running_limit', 'memory_learns', 'tags', 'limited_at', 'revision')))
       using v_new;
     perform taskq.forget_refusals(v_now.campaign_id);
     if v_spec ? 'inputs' then

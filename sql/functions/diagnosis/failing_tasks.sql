@@ -3,7 +3,8 @@
 --
 -- campaign: its path. attempts: how many ended so; tasks: of how many tasks. again: tasks to which it
 --     happened on several hosts; then_done: of the other tasks, those done by an attempt on another host.
---     memory, time_limit_s, max_attempts, output_bytes: what the campaign allows now.
+--     memory, time_limit_s, max_attempts, output_bytes: what the campaign allows now. memory_learns: whether it learns
+--     memory.
 -- Error TQ404: no such campaign.
 --
 -- Index: those of attempt_sample(), session_pkey, campaign_pkey.
@@ -22,7 +23,8 @@ returns table (
     memory bigint[],
     time_limit_s double precision,
     max_attempts integer,
-    output_bytes integer
+    output_bytes integer,
+    memory_learns boolean
 )
 language plpgsql stable
 as $$
@@ -58,10 +60,11 @@ begin
         )
         select c.path, f.error_class, taskq.total(f.attempts), count(*), count(*) filter (where f.again),
                count(*) filter (where f.then_done and not f.again), c.memory, c.time_limit_s,
-               c.max_attempts, c.output_bytes
+               c.max_attempts, c.output_bytes, c.memory_learns
           from fates f
          cross join lateral taskq.campaign_of(f.campaign_id) c
-         group by c.path, f.error_class, c.memory, c.time_limit_s, c.max_attempts, c.output_bytes
+         group by c.path, f.error_class, c.memory, c.time_limit_s, c.max_attempts, c.output_bytes,
+                  c.memory_learns
          order by count(*) desc, c.path, f.error_class;
 end
 $$;

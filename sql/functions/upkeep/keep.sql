@@ -66,6 +66,7 @@ begin
                        ('hosts', 0.25, 'no host could be judged'),
                        ('owners', 0.25, 'no owner could be stopped'),
                        ('time', 0.25, 'no attempt could be ended for its time limit'),
+                       ('memory', 0.25, 'no memory could be learnt'),
                        ('limits', 1, 'no room could be found in named limits'),
                        ('hedge', 0.25, 'no second attempt could be made'),
                        ('trends', 1, 'no trend could be recorded'),
@@ -81,6 +82,7 @@ begin
                 when 'hosts' then suspects := taskq.judge_hosts();
                 when 'owners' then perform taskq.stop_full_owners();
                 when 'time' then perform taskq.enforce_time_limits();
+                when 'memory' then perform taskq.learn_memory();
                 when 'limits' then perform taskq.free_limits();
                 when 'hedge' then hedged := taskq.hedge();
                 when 'trends' then perform taskq.record_trends();
