@@ -26,7 +26,7 @@ pytestmark = pytest.mark.thorough
 
 AGENTS = 6
 WORK = LoadWork(AGENTS, processes=2)
-SOON_S = 60.0
+SOON_S = 100.0
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.thorough
 
 WORK = LoadWork(3, enrol=TOKEN, content=True)
 ALONE = replace(WORK, agents=1)
-SOON_S = 60.0
+SOON_S = 100.0
 RETRY_S = 0.3
 
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.thorough
 AGENTS = 4
 DUE = LoadWork(AGENTS, processes=2, rate=200.0, random=True, spooled=True)
 ALONE = LoadWork(1, enrol=TOKEN, rate=100.0, random=True, spooled=True)
-SOON_S = 60.0
+SOON_S = 100.0
 STALL_S = 0.5
 
 

@@ -15,7 +15,7 @@ from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.scripted_agent import report_of
 
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0
 
 
 @asynccontextmanager

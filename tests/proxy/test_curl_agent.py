@@ -21,7 +21,7 @@ from tests.integration.gateway.peers import Agent
 from tests.integration.gateway.site import Site
 
 SCRIPT = ROOT / "examples" / "shell-agent" / "curl-agent.sh"
-LATER_S = 60.0
+LATER_S = 100.0
 PAYLOAD = "import json, sys; n = json.load(sys.stdin)['n']; print(json.dumps({'third': 3 // n}))"
 
 

@@ -21,7 +21,7 @@ from tests.helpers.waiting import wait_until
 from tests.integration.gateway.peers import Agent, Peer, hello
 
 CONFIGURATION = ROOT / "docs" / "haproxy.cfg"
-LATER_S = 60.0
+LATER_S = 100.0
 
 
 @dataclass

@@ -17,6 +17,7 @@ import pytest
 
 from taskq import CampaignSpec, Client, Handler, Seed
 from taskq.model.errors import InvalidCampaign
+from taskq_agent.core import gathering
 from tests.helpers.agent_processes import agent_process
 from tests.helpers.command_line import CommandLine
 from tests.helpers.paths import PAYLOADS
@@ -44,6 +45,13 @@ def starts(folder: Path) -> list[list[int]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+@pytest.fixture
+def _gathers_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have tasks wait for others, however long a busy machine takes to bring them."""
+    monkeypatch.setattr(gathering, "_GATHER_S", 3_600.0)
+
+
+@pytest.mark.usefixtures("_gathers_for_long")
 def test_each_task_of_a_batch_has_its_outcome_and_the_guilty_its_own_class(
     queue: Client, taskq: CommandLine, tmp_path: Path
 ) -> None:
@@ -61,6 +69,7 @@ def test_each_task_of_a_batch_has_its_outcome_and_the_guilty_its_own_class(
     assert max(executed[n] for n in range(101, 201) if n != 150) == 1
 
 
+@pytest.mark.usefixtures("_gathers_for_long")
 def test_last_tasks_are_shared_among_idle_slots(
     queue: Client, taskq: CommandLine, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.waiting import wait_until
 
 TASKS = 6
-LATER_S = 60.0
+LATER_S = 100.0
 #: So soon an agent tries again what it cannot run.
 AGAIN: tuple[str, ...] = ("--campaign-backoff", "0.2")
 BROKEN = {

@@ -42,7 +42,7 @@ def _run(taskq: CommandLine, words: list[str], **how: object) -> subprocess.Comp
         env=taskq.environment,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=100,
         **how,  # type: ignore[call-overload,no-any-return]
     )
 
@@ -188,7 +188,7 @@ def test_an_export_goes_into_the_pipe_that_it_names(
     os.mkfifo(fifo)
     with subprocess.Popen(["cat", str(fifo)], stdout=subprocess.PIPE) as reader:
         assert _run(taskq, [*words, str(fifo)]).returncode == 0
-        assert len(reader.communicate(timeout=60)[0].splitlines()) == results
+        assert len(reader.communicate(timeout=100)[0].splitlines()) == results
     assert fifo.is_fifo()
 
 

@@ -17,7 +17,7 @@ from tests.helpers.waiting import wait_until
 from tests.payloads import called
 from tests.payloads.called import BadLigand
 
-WAIT_S = 60.0
+WAIT_S = 90.0
 
 
 def threads() -> int:

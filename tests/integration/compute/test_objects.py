@@ -15,7 +15,7 @@ from taskq.model.errors import ResultNotTrusted, UsageError
 from tests.payloads import shapes
 from tests.payloads.shapes import Heavy, Kind, Ligand, Odd, Place, Refused
 
-WAIT_S = 60.0
+WAIT_S = 100.0
 
 
 class Colour(enum.Enum):

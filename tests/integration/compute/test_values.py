@@ -22,7 +22,7 @@ from taskq_agent import typed
 from taskq_agent.typed import NotStorable
 from tests.payloads import called
 
-WAIT_S = 60.0
+WAIT_S = 100.0
 
 VALUES = [
     None,

@@ -20,7 +20,7 @@ from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
 
 PATIENCE_S = 0.3
-LATER_S = 60.0
+LATER_S = 100.0
 
 
 @pytest.fixture(autouse=True)

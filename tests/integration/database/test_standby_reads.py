@@ -25,7 +25,7 @@ from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import free_port, wait_until
 
 TASKS = 5
-LATER_S = 60.0
+LATER_S = 100.0
 #: No less than a first look can find, whatever the machine does meanwhile.
 ALWAYS_S = 1e6
 READING: list[list[str]] = [

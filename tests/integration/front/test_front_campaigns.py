@@ -43,7 +43,7 @@ TASKS = 150
 TAKES_S = 0.2
 NODES = 2
 SLOTS = 4
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0
 #: So short that what a killed server had comes back soon; longer than tasks wait for slots that get
 #: new children for retries.
 POOL_S = 8.0

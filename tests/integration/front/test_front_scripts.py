@@ -21,7 +21,7 @@ LOW = 2
 #: Longer entries are dropped where they are found, see pop.lua.
 MAX_ENTRY_BYTES = 1 << 20
 #: Megabytes take their time where others work.
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0
 
 T = TypeVar("T")
 

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.thorough
 MANUAL = (ROOT / "docs/redis.md").read_text(encoding="utf-8")
 SERVING = Scope("/c")
 TASKS = 200
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from taskq_agent.lease_ids import LeaseIds
 from taskq_agent.resources import PROTOCOL_TAG
 from taskq_agent.wire import dumps
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 100.0
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ TAKES_S = 0.25
 LEASE_S = 12.0
 OUTAGE_S = 1.5 * LEASE_S
 BEYOND = 6  # tasks that are begun without a queue, at least
-LATER_S = 60.0
+LATER_S = 100.0
 #: A task that is noted and ends when there is a file.
 ARGV = ("sh", "-c", NOTED_UNTIL_RELEASED, "sh", "{n}", "{params.diary}", "{params.go}")
 

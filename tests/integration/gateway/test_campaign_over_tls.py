@@ -22,7 +22,7 @@ pytestmark = pytest.mark.thorough
 TASKS = 50  # of each kind
 BEFORE = 20  # done when a gateway goes
 TAKES_S = 0.3
-LATER_S = 60.0
+LATER_S = 100.0
 SCRIPT = 'echo "$1 $DIARY_AGENT" >> "$2"; sleep "$3"'
 ARGV = ("sh", "-c", SCRIPT, "sh", "{n}", "{params.diary}", "{params.takes_s}")
 

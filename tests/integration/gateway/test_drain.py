@@ -107,7 +107,7 @@ def test_second_signal_ends_at_once(
     queue: Client, start_gateway: StartGateway, number: signal.Signals
 ) -> None:
     """Though agents are connected, and would get the order to leave for a minute yet."""
-    place = Realm(queue, start_gateway("--drain", 60))
+    place = Realm(queue, start_gateway("--drain", 600))
     place.agent()
     draining(place)
     began = time.monotonic()
@@ -121,7 +121,7 @@ def test_gateway_that_gets_sigterm_right_after_its_start_exits_with_0(
     start_gateway: StartGateway,
 ) -> None:
     """It does not die of the signal while it starts."""
-    gateway = start_gateway("--drain", 60)
+    gateway = start_gateway("--drain", 600)
     gateway.process.send_signal(signal.SIGTERM)
     gateway.ended()
 

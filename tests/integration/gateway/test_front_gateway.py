@@ -25,7 +25,7 @@ from tests.helpers.waiting import wait_until
 from tests.integration.gateway.peers import Agent
 
 POOL_S = 40.0
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0
 #: What a gateway may say when a front goes and comes.
 OF_FRONTS = ("the front fails, claims go on without it", "the front works")
 

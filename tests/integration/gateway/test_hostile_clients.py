@@ -23,7 +23,7 @@ pytestmark = pytest.mark.thorough
 BODY_BYTES = 100_000_000
 #: What is read after a refusal, and what two kernels keep for somebody who may read it.
 MOST_TAKEN = LINGER_BYTES + 40_000_000
-ENDS_S = 60.0
+ENDS_S = 100.0
 EXCHANGE, BEAT, BLOB = "/v1/exchange", "/v1/beat", f"/v1/blobs/{'0' * 64}"
 HEALTH = request_bytes("GET", "/healthz")
 

@@ -28,7 +28,7 @@ from tests.fixtures.queues import Hire
 from tests.helpers.scripted_agent import ScriptedAgent
 from tests.payloads.shapes import Odd
 
-WAIT_S = 60.0
+WAIT_S = 100.0
 
 
 class Bomb:

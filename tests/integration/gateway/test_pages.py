@@ -21,7 +21,7 @@ from taskq.gateway.pages_process import MOST, MOST_OF_TOKEN
 from tests.fixtures.gateways import END_S, GatewayProcess, opened
 from tests.helpers.waiting import wait_until
 
-START_S = 60.0
+START_S = 100.0
 #: MB by which viewers that read nothing may let a gateway grow.
 ROOM_MB = 64
 

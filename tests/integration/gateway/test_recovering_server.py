@@ -28,7 +28,7 @@ from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.thorough
 
-LATER_S = 60.0
+LATER_S = 100.0
 
 
 class Recovering:

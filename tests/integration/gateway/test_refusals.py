@@ -16,7 +16,7 @@ from tests.helpers.worker_node import AgentResult
 from tests.integration.gateway.peers import report_of
 from tests.integration.gateway.site import Site, upkeep
 
-LATER_S = 60.0
+LATER_S = 100.0
 TASKS = 6
 #: Exchanges that a wait of some turns may cost at most, if nobody is woken for nothing.
 FEW = 3

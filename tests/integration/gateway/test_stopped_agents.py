@@ -21,7 +21,7 @@ pytestmark = pytest.mark.thorough
 
 #: Longer than a busy machine keeps a process waiting: nobody may be lost by that.
 LEASE_S = 8.0
-LATER_S = 60.0
+LATER_S = 100.0
 #: A task that is noted and ends when there is a file.
 SCRIPT = 'echo "$1 agent" >> "$2"; until [ -e "$3" ]; do sleep 0.05; done'
 ARGV = ("sh", "-c", SCRIPT, "sh", "{n}", "{params.diary}", "{params.go}")

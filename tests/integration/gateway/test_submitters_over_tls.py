@@ -16,7 +16,7 @@ from tests.integration.gateway.site import Site
 
 pytestmark = pytest.mark.thorough
 
-LATER_S = 60.0
+LATER_S = 100.0
 #: What a chemist types; agents run elsewhere, as anyone who looks after them likes.
 SCRIPT = """
 import sys

@@ -16,7 +16,7 @@ from taskq.upkeep.sender import Sender
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
 
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0
 
 
 def look(database: Database, postgres: Postgres, *disks: str) -> int:

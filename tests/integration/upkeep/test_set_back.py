@@ -16,7 +16,7 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import wait_until
 
-LATER_S = 60.0
+LATER_S = 100.0
 GONE = 3
 
 

@@ -19,8 +19,8 @@ from tests.fixtures.databases import fresh_database
 from tests.fixtures.gateways import opened
 from tests.helpers.command_line import PROGRAM, CommandLine
 
-START_S = 60.0
-END_S = 60.0
+START_S = 100.0
+END_S = 100.0
 VOID = {"br", "hr", "img", "input", "link", "meta", "path", "rect", "line"}
 
 
