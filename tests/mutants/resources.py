@@ -91,4 +91,20 @@ RESOURCES: Final = (
         "A payload in a container chooses what the next task of its slot is given of the node.",
         _CONTAINERS,
     ),
+    Mutant(
+        "half-of-the-tasks-learn-too-little",
+        "sql/functions/upkeep/learnt_sizes.sql",
+        "percentile_disc(0.95)",
+        "percentile_disc(0.5)",
+        "Half of the tasks run out of memory first.",
+        ("tests/property/test_learnt_sizes.py",),
+    ),
+    Mutant(
+        "every-failure-teaches-memory",
+        "sql/functions/upkeep/learn_memory.sql",
+        "(a.outcome = 'done' or a.error_class = 'out-of-memory')",
+        "true",
+        "A program that fails for another cause raises what all get.",
+        ("tests/integration/claims/test_learnt_memory.py",),
+    ),
 )

@@ -82,7 +82,7 @@ def test_learnt_sizes_are_no_requirement_and_stay_until_sizes_are_given(
 
 
 def test_attempts_that_ran_out_of_memory_count_as_far_as_they_came(
-    learning: Campaign, hire: Hire, postgres: Postgres
+    learning: Campaign, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Others that failed teach nothing, and neither does what an agent makes up."""
     agent = hire("/c")
@@ -99,6 +99,8 @@ def test_attempts_that_ran_out_of_memory_count_as_far_as_they_came(
     postgres.execute(FOLD)
     assert value(postgres, LEARN) == 1
     assert learning.learnt_memory() == tuple(n * MEBI for n in (112, 1_024, 2_048, 4_096))
+    (why,) = (it.why for it in queue.fleet.failures("/c") if it.error_class == "out-of-memory")
+    assert why.endswith("the campaign learns it, and gives 112M, then 1G, then 2G, then 4G")
 
 
 def test_learning_is_written_as_it_is_given(taskq: CommandLine, queue: Client) -> None:

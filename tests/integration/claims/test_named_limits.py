@@ -13,7 +13,7 @@ from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.claims_at_once import most_at_work, turn
 from tests.helpers.plans import watched
-from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, silence, value
+from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, promote, silence, value
 
 STARTS = """
     select coalesce(sum(least(h.slots, h.tasks)), 0)
@@ -98,6 +98,25 @@ def test_however_a_task_ends_there_is_room_for_other_campaigns(
         silence(postgres, agent.session)
         assert expire(postgres) == 3
     assert len(other.claim(9)) == (1 if end in ("fail", "release") else 3)
+
+
+@pytest.mark.usefixtures("campaigns")
+def test_tasks_that_are_tried_again_count_as_others_do(hire: Hire, postgres: Postgres) -> None:
+    """And leave nothing behind when they end.
+
+    In Nextflow retries passed `maxForks` by (nextflow-io/nextflow#966), and later its units were
+    lost with each retry, until nothing ran (nextflow-io/nextflow#1432).
+    """
+    agents = [hire("/a", slots=9, host=f"n{number}") for number in range(3)]
+    for turn_of in (0, 1, 2, 0, 1, 2):
+        held = agents[turn_of].claim(9)
+        assert len(held) == 3
+        assert agents[turn_of - 1].claim(9) == []
+        for task in held:
+            assert agents[turn_of].fail(task) == "accepted"
+        promote(postgres)
+    assert len(agents[0].claim(9)) == 3
+    assert value(postgres, NOTED) == 3
 
 
 @pytest.mark.usefixtures("campaigns")
