@@ -128,8 +128,9 @@ class CampaignTerms:
     inputs: shared files by name. on_disconnect: what an agent does with running tasks once its
     session must have expired unheard: `continue` (the fence decides) or `stop`. checkpoint_bytes:
     largest checkpoint of a task; None if none is kept. checkpoint_every_s: seconds between uploads.
-    cores, gpus: what a task needs; None means what a slot has. memory: bytes that it may occupy at
-    first, then after each time that it has run out of memory; empty means any number.
+    cores, gpus: what a task needs, below 1 a share of a GPU; None means what a slot has. memory:
+    bytes that it may occupy at first, then after each time that it has run out of memory; empty
+    means any number.
     memory_learnt: whether these are what others used: then no task gets more than the agent has.
     output_bytes: largest output files of a task; None if none are kept. require, require_files:
     what each result must have, see `required`.
@@ -147,7 +148,7 @@ class CampaignTerms:
     checkpoint_every_s: float = 600.0
     cores: Optional[int] = None
     memory: Tuple[int, ...] = ()
-    gpus: Optional[int] = None
+    gpus: Optional[float] = None
     output_bytes: Optional[int] = None
     require: Tuple[str, ...] = ()
     require_files: Tuple[str, ...] = ()

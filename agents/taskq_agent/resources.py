@@ -1,7 +1,7 @@
 """What an agent has: cores, memory, GPUs, each slot's share of them, and tags.
 
 An agent has the resources that its affinity, the limits of its cgroups, variables of Slurm and PBS,
-and `CUDA_VISIBLE_DEVICES` leave to it.
+and `CUDA_VISIBLE_DEVICES` or `ROCR_VISIBLE_DEVICES` leave to it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator, List, Mapping, Optional, Tuple
 
+from taskq_agent import devices
 from taskq_agent.protocol import PROTOCOL
 from taskq_agent.units import MAX_BYTES
 
@@ -31,22 +32,28 @@ class Resources:
     """What an agent, or one of its slots, has.
 
     cores: numbers of its own processors; empty if it shares them with others. count: how many cores
-    it may count on. memory: in bytes, None if unknown. gpus: as CUDA names them.
+    it may count on. memory: in bytes, None if unknown. gpus: names of devices; of each it has so
+    many `gpu_parts`, and programs learn of them from `gpu_variable`: see `devices`.
     """
 
     count: int = 1
     cores: Tuple[int, ...] = ()
     memory: Optional[int] = None
     gpus: Tuple[str, ...] = ()
+    gpu_parts: int = devices.WHOLE
+    gpu_variable: str = devices.CUDA
 
     def share(self, slot: int, slots: int) -> Resources:
         """Return the equal share of one slot."""
-        cores, gpus = len(self.cores) // slots, len(self.gpus) // slots
+        cores = len(self.cores) // slots
+        gpus, parts = devices.share_of(self.gpus, slot, slots)
         return Resources(
             count=self.count // slots,
             cores=self.cores[slot * cores : (slot + 1) * cores],
             memory=None if self.memory is None else self.memory // slots,
-            gpus=self.gpus[slot * gpus : (slot + 1) * gpus],
+            gpus=gpus,
+            gpu_parts=parts,
+            gpu_variable=self.gpu_variable,
         )
 
 
@@ -63,11 +70,13 @@ def found(
     if "PBS_JOBID" in environment:  # elsewhere it may mean anything
         counts += _numbers(environment, "NCPUS")
     count = cores or min([len(allowed), *counts])
+    gpus = devices.found(environment)
     return Resources(
         count=count,
         cores=tuple(allowed[:count]) if ours and count <= len(allowed) else (),
         memory=memory or min(_memory_limits(environment), default=None),
-        gpus=_gpus(environment),
+        gpus=gpus.names,
+        gpu_variable=gpus.variable,
     )
 
 
@@ -81,8 +90,8 @@ def offers(share: Resources, given: Tuple[str, ...]) -> Tuple[str, ...]:
     also = [f"cores={share.count}"] if share.count else []
     if share.memory is not None:
         also.append(f"mem={_stepped(share.memory)}")
-    if share.gpus:
-        also.append(f"gpus={len(share.gpus)}")
+    if gpus := devices.DeviceShare(share.gpus, share.gpu_parts).amount:
+        also.append(f"gpus={gpus:g}")
     further = [tag for tag in also if tag.partition("=")[0] not in named]
     return (*given, *further[: max(0, _MAX_OFFERS - len(given))])
 
@@ -136,12 +145,3 @@ def _numbers(environment: Mapping[str, str], name: str) -> List[int]:
     """Return the number in a variable, if there is one above 0."""
     text = environment.get(name, "")
     return [int(text)] if text.isdecimal() and int(text) > 0 else []
-
-
-def _gpus(environment: Mapping[str, str]) -> Tuple[str, ...]:
-    visible = environment.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        names = (name.strip() for name in visible.split(","))
-        return tuple(name for name in names if name and name not in ("-1", "NoDevFiles"))
-    numbers = (device.name[len("nvidia") :] for device in Path("/dev").glob("nvidia[0-9]*"))
-    return tuple(sorted((number for number in numbers if number.isdecimal()), key=int))

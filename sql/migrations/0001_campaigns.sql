@@ -95,7 +95,7 @@ create table taskq.campaign (
     checkpoint_bytes integer,
     checkpoint_every_s double precision not null default 600,
     cores integer,
-    gpus integer,
+    gpus double precision,
     memory bigint[],
     requires text[] not null generated always as (
         tags
@@ -103,7 +103,7 @@ create table taskq.campaign (
         || case when memory is null or memory_learns then '{}'::text[]
                 else array['mem>=' || trim_scale(round(memory[1] / 1073741824.0, 3))::text] end
         || case when gpus is null then '{}'::text[] else array['gpus>=' || gpus::text] end
-        || case when require <> '{}' or require_files <> '{}' then array['protocol>=2']
+        || case when require <> '{}' or require_files <> '{}' or gpus < 1 then array['protocol>=2']
                 when checkpoint_bytes is null and output_bytes is null then '{}'::text[]
                 else array['protocol>=1'] end
     ) stored,
@@ -153,7 +153,8 @@ create table taskq.campaign (
     constraint campaign_output_bytes_range check (output_bytes between 16384 and 67108864),
     constraint campaign_output_total_range check (output_total_bytes between 16384 and 1125899906842624),
     constraint campaign_cores_range check (cores between 1 and 4096),
-    constraint campaign_gpus_range check (gpus between 1 and 64),
+    constraint campaign_gpus_range
+        check (gpus between 0.01 and 64 and (gpus < 1 or gpus = trunc(gpus))),
     constraint campaign_memory_range check (
         cardinality(memory) between 1 and 8
         and 1 <= all (memory) and 1125899906842624 >= all (memory)),
@@ -225,6 +226,9 @@ comment on column taskq.campaign.requires is
     'All that an agent must offer: the tags, what follows from the resources, and a protocol that knows checkpoints, '
     'output files and checks of results. Claims look at this alone.';
 comment on column taskq.campaign.cores is 'Cores of a slot that a task needs; null: it asks for none of its own.';
+comment on column taskq.campaign.gpus is
+    'GPUs of a slot that a task needs, or its share of one, below 1; null: it asks for none of its own. Agents before '
+    'protocol 2 know whole ones only.';
 comment on column taskq.campaign.memory is
     'Bytes that an attempt may occupy: the first element at first, the next one each time that the task ran out of '
     'memory.';

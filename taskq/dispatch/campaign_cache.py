@@ -48,7 +48,7 @@ class CampaignCache:
             cores=row["cores"],
             memory=tuple(row["memory"] or ()),
             memory_learnt=row["memory_learns"],
-            gpus=row["gpus"],
+            gpus=_whole_if_it_is(row["gpus"]),
             output_bytes=row["output_bytes"],
             require=tuple(row["require"]),
             require_files=tuple(row["require_files"]),
@@ -79,3 +79,8 @@ class Remaining(NamedTuple):
 
 
 UNKNOWN: Final = Remaining(None)
+
+
+def _whole_if_it_is(number: float | None) -> float | None:
+    """Return a number as an int if it is one: earlier agents take no other."""
+    return int(number) if number is not None and number.is_integer() else number

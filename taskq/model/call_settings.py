@@ -28,7 +28,7 @@ class CallSettings(TypedDict, total=False):
     output_total_bytes: int
     cores: int | None
     memory: tuple[int, ...] | Literal["learn"]
-    gpus: int | None
+    gpus: float | None
     weight: float
     requires: tuple[str, ...]
     on_disconnect: str

@@ -18,7 +18,7 @@ from taskq.model.campaign_checks import (
 )
 from taskq.model.errors import InvalidCampaign
 from taskq.model.handler import Handler
-from taskq.model.requirements import LEARN, MEMORY, check_requires, memory_sizes
+from taskq.model.requirements import LEARN, MEMORY, check_requires, gpu_count, memory_sizes
 from taskq.model.settings import (
     CHOICE,
     FLAG,
@@ -181,12 +181,12 @@ class CampaignSpec:
         check=memory_sizes,
         kept=lambda sizes: list(map(size_text, sizes)),
     )
-    gpus: int | None = _resource(
-        WHOLE,
-        "GPUs of its own that a task needs, listed in `CUDA_VISIBLE_DEVICES`",
+    gpus: float | None = _resource(
+        NUMBER,
+        "GPUs of its own that a task needs, or [the share of one](handlers.md#gpus), such as 0.25; "
+        "listed in `CUDA_VISIBLE_DEVICES` or `ROCR_VISIBLE_DEVICES`",
         None,
-        low=1,
-        high=64,
+        check=gpu_count,
     )
     weight: float = setting(
         NUMBER,

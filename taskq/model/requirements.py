@@ -23,6 +23,8 @@ MAX_TAGS: Final = 32
 MAX_SIZES: Final = 8
 #: The memory of a campaign that follows from what its attempts use.
 LEARN: Final = "learn"
+MIN_GPUS: Final = 0.01
+MAX_GPUS: Final = 64
 #: Sizes of memory, one or several, as `memory_sizes` takes them.
 MEMORY: Final = ValueKind(
     "a size such as `4G`, a list of up to 8, or `learn`",
@@ -83,6 +85,24 @@ def _checked(what: str, tags: object, pattern: re.Pattern[str], form: str) -> tu
     return tuple(tags)
 
 
+def gpu_count(where: str, value: object) -> float | None:
+    """Return a number of GPUs, an int if it is whole; raise `InvalidCampaign` if it is not valid.
+
+    Shares of one are multiples of a thousandth, as agents count them.
+    """
+    if value is None:
+        return None
+    if type(value) in (int, float) and MIN_GPUS <= (number := float(str(value))) <= MAX_GPUS:
+        if number.is_integer():
+            return int(number)
+        if number < 1 and round(number, 3) == number:
+            return number
+    raise InvalidCampaign(
+        f"{where} must be a whole number up to {MAX_GPUS}, or a share of one GPU from {MIN_GPUS} "
+        f"with up to 3 digits behind the point, such as 0.25, not {value!r:.80}"
+    )
+
+
 def memory_sizes(where: str, value: object) -> Memory:
     """Return sizes of memory in bytes, each larger than the one before, or `learn`.
 
@@ -107,7 +127,7 @@ def memory_sizes(where: str, value: object) -> Memory:
 
 
 def resources_text(
-    cores: int | None, memory: Memory, gpus: int | None, learnt: Sequence[int] = ()
+    cores: int | None, memory: Memory, gpus: float | None, learnt: Sequence[int] = ()
 ) -> str:
     """Return the needs of a task as text for people: `cores 4; memory 4G, then 8G`.
 
@@ -118,6 +138,6 @@ def resources_text(
     parts = [
         "" if cores is None else f"cores {cores}",
         f"memory {LEARN}{how}" if how else f"memory {sizes}" if sizes else "",
-        "" if gpus is None else f"GPUs {gpus}",
+        "" if gpus is None else f"GPUs {gpus:g}",
     ]
     return "; ".join(filter(None, parts))

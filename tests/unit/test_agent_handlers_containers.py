@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 
+from taskq_agent.devices import ROCM
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, RELEASED
+from taskq_agent.resources import Resources
 from tests.helpers.blob_server import BlobSource
 from tests.helpers.paths import PAYLOADS
 from tests.helpers.slot_harness import slot_in
@@ -85,7 +87,7 @@ def test_service_gets_its_whole_container_in_arguments(
     log, source = install(runtimes, name), BlobSource(tmp_path)
     given = source.add(b"receptor")
     limits = {"memory": (1 << 30,), "gpus": 1}
-    with slot_in(tmp_path, blobs=source) as slot:  # type: ignore[arg-type]
+    with slot_in(tmp_path, blobs=source, node=Resources(gpus=("GPU-a",))) as slot:  # type: ignore[arg-type]
         ended = slot.run(
             boxed("sh", "-c", 'echo "$1" > "$TASKQ_RESULT"', "sh", '{{"x": "a b"}}'),
             inputs={"r.pdbqt": given},
@@ -110,6 +112,8 @@ def test_service_gets_its_whole_container_in_arguments(
         str(tmp_path / "cache" / given.digest): ",readonly",
     }
     assert options["--workdir"] == folder
+    cdi, whole = ("--device", "nvidia.com/gpu=GPU-a"), ("--gpus", '"device=GPU-a"')
+    assert (cdi if name == "podman" else whole) in {*itertools.pairwise(words)}
     passed = {words[n + 1] for n, word in enumerate(words) if word == "--env"}
     assert {"TASKQ_INPUTS", "TASKQ_RESULT", "TMPDIR", "CUDA_VISIBLE_DEVICES"} <= passed
     assert all("=" not in name for name in passed)
@@ -131,6 +135,30 @@ def test_apptainer_gets_a_file_or_the_name_in_a_registry(runtimes: Path, tmp_pat
     assert first[first.index("--pwd") + 1] == env["APPTAINERENV_TASKQ_SCRATCH"]
     assert str(image) in first
     assert f"docker://{IMAGE}" in second
+
+
+@pytest.mark.parametrize(
+    ("name", "node", "options"),
+    [
+        ("apptainer", Resources(gpus=("0",)), ["--nv"]),
+        ("apptainer", Resources(gpus=("0",), gpu_variable=ROCM), ["--rocm"]),
+        ("podman", Resources(gpus=("0",)), ["--device", "nvidia.com/gpu=all"]),
+        ("docker", Resources(gpus=("0",)), ["--gpus", "all"]),
+        ("docker", Resources(gpus=("0",), gpu_variable=ROCM), ["--device", "/dev/kfd"]),
+    ],
+)
+def test_container_gets_the_devices_of_its_task(
+    runtimes: Path, tmp_path: Path, name: str, node: Resources, options: list[str]
+) -> None:
+    """Numbers mean others in a container that has some devices only, so it has all of them."""
+    log = install(runtimes, name)
+    program = boxed("sh", "-c", "exit 0")
+    with slot_in(tmp_path, node=node) as slot:
+        assert slot.run(program, resources={"gpus": 0.5}).outcome == DONE
+        assert slot.run(program).outcome == DONE
+    shared, without = [words for words, _ in calls(log) if "rm" not in words[:1]]
+    assert " ".join(options) in " ".join(shared)
+    assert options[0] not in without
 
 
 @pytest.mark.parametrize("name", ["podman", "apptainer"])

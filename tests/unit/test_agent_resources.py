@@ -62,6 +62,7 @@ def test_slots_have_equal_shares_of_their_own() -> None:
     shares = [node.share(slot, 2) for slot in (0, 1)]
     assert [one.cores for one in shares] == [(0, 1, 2), (3, 4, 5)]
     assert [one.gpus for one in shares] == [("0", "1"), ("2", "3")]
+    assert [node.share(slot, 8).gpus for slot in range(8)] == [("0",), ("1",), ("2",), ("3",)] * 2
     assert {(one.count, one.memory) for one in shares} == {(3, 5 * GIB)}
 
 
@@ -70,6 +71,8 @@ def test_agent_offers_the_resources_of_a_slot_unless_tags_override_them() -> Non
     assert resources.offers(share, ()) == ("cores=4", "mem=5", "gpus=1")
     assert resources.offers(share, ("mem=64", "avx")) == ("mem=64", "avx", "cores=4", "gpus=1")
     assert resources.offers(Resources(0), ()) == ()
+    assert resources.offers(Resources(0, gpus=("0",)).share(0, 8), ()) == ("gpus=0.125",)
+    assert resources.offers(Resources(0, gpus=("0", "1")).share(0, 6), ()) == ("gpus=0.333",)
     many = tuple(f"tag{number}" for number in range(31))
     assert resources.offers(share, many) == (*many, "cores=4")
 

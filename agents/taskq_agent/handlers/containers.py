@@ -20,7 +20,7 @@ from os import getegid, geteuid, urandom
 from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence
 
-from taskq_agent import reaper
+from taskq_agent import devices, reaper
 from taskq_agent.handlers.base import AttemptOver, Ended, refused
 from taskq_agent.handlers.definition import PlaceholderMissing, fill
 from taskq_agent.handlers.environment import KindContext
@@ -29,6 +29,8 @@ from taskq_agent.paths import exists
 OWN_PROCESSES = ("apptainer", "singularity")
 RUNTIMES = ("podman", "docker", *OWN_PROCESSES)
 
+#: What makes apptainer show the devices of the node, by the variable that names those of a task.
+_OF_DEVICES = {devices.CUDA: "--nv", devices.ROCM: "--rocm"}
 _CLIENT_FAILED = 125
 _STARTER_FAILED = 255
 _FATAL = "FATAL: "
@@ -145,8 +147,7 @@ def _of_own_processes(  # noqa: PLR0917  # it has so many parts
     call = [runtime, "--silent", "exec", "--containall", "--cleanenv", "--no-home"]
     for path, read_only in mounts.items():
         call += ["--mount", f"type=bind,source={path},destination={path}" + ",ro" * read_only]
-    if "CUDA_VISIBLE_DEVICES" in env:
-        call.append("--nv")
+    call += [flag for variable, flag in _OF_DEVICES.items() if variable in env]
     is_file = image.startswith("/") or image.endswith(".sif") or "://" in image
     call += ["--pwd", folder, image if is_file else f"docker://{image}", *argv]
     return Container(runtime, call, {prefix + name: value for name, value in env.items()})
@@ -173,11 +174,28 @@ def _of_a_service(  # noqa: PLR0917  # it has so many parts
         call += ["--memory", str(limit)]
     if context.cores:
         call += ["--cpuset-cpus", ",".join(map(str, context.cores))]
-    if "CUDA_VISIBLE_DEVICES" in env:
-        call += ["--gpus", "all"]
+    call += _devices(Path(runtime).name, env)
     for path, read_only in mounts.items():
         call += ["--mount", f"type=bind,source={path},destination={path}" + ",readonly" * read_only]
     for variable in env:  # its value comes from the environment: other users see arguments
         call += ["--env", variable]
     # Run the named program, not the image's entry point.
     return Container(runtime, [*call, "--entrypoint", argv[0], image, *argv[1:]], dict(env), name)
+
+
+def _devices(runtime: str, env: Mapping[str, str]) -> List[str]:
+    """Return the options of a service for the devices in the variables of a program.
+
+    A container that has some of the devices gives them new numbers, but not new UUIDs. So it has
+    all of them, and the variable chooses, unless the variable holds UUIDs only.
+    """
+    if devices.ROCM in env:
+        return ["--device", "/dev/kfd", "--device", "/dev/dri"]
+    if devices.CUDA not in env:
+        return []
+    names = list(filter(None, env[devices.CUDA].split(",")))
+    if any(name.isdecimal() for name in names) or not names:
+        names = ["all"]
+    if runtime == "podman":  # by the names of CDI
+        return [word for name in names for word in ("--device", f"nvidia.com/gpu={name}")]
+    return ["--gpus", "all" if names == ["all"] else f'"device={",".join(names)}"']

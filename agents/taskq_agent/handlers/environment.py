@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ def of_slot(
     if campaign.cores is not None:
         variables["OMP_NUM_THREADS"] = str(campaign.cores)
     if campaign.gpus is not None:
-        variables["CUDA_VISIBLE_DEVICES"] = ",".join(share.gpus[: campaign.gpus])
+        variables[share.gpu_variable] = ",".join(share.gpus[: math.ceil(campaign.gpus)])
     return variables
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from taskq import CampaignSpec, Client, Handler, RetryPolicy, Seed
 from taskq.files.archives import Checkpoints
 from taskq.files.blobs import open_blobs
+from taskq.model.errors import InvalidCampaign
 from taskq_agent.protocol import Held
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import TIMEOUT_S, CommandLine
@@ -29,6 +31,51 @@ def test_resources_are_stored_and_become_requirements(queue: Client, postgres: P
     campaign.change(CampaignSpec("/c"))
     assert campaign.spec() == CampaignSpec("/c")
     assert value(postgres, "select requires from taskq.campaign where path = '/c'") == []
+
+
+@pytest.mark.parametrize(
+    ("offers", "speaks", "gets"),
+    [
+        (("gpus=0.125",), True, False),
+        (("gpus=0.25",), True, True),
+        (("gpus=2",), True, True),
+        (("gpus=1", "protocol=1"), False, False),
+    ],
+)
+def test_share_of_a_gpu_goes_to_agents_whose_slots_have_it(
+    queue: Client, hire: Hire, offers: tuple[str, ...], *, speaks: bool, gets: bool
+) -> None:
+    """Agents of an earlier protocol could not read it."""
+    queue.create_campaign(CampaignSpec("/c", gpus=0.25)).seed([{"n": 1}])
+    assert bool(hire(offers=offers, speaks=speaks).claim()) == gets
+
+
+@pytest.mark.parametrize("gpus", [0, -1, 1.5, 65, 0.001, 0.1234, True, "1", float("nan")])
+def test_number_of_gpus_that_no_slot_can_have_is_refused(gpus: float) -> None:
+    with pytest.raises(InvalidCampaign, match=r"resources\.gpus must be a whole number up to 64"):
+        CampaignSpec("/c", gpus=gpus)
+
+
+@pytest.mark.thorough
+def test_slots_of_an_agent_share_a_device(
+    taskq: CommandLine, queue: Client, tmp_path: Path
+) -> None:
+    """Four tasks at a time on one, which is made up: each waits for the others."""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    script = (
+        f"touch {begun}/$TASKQ_TASK; while [ $(ls {begun} | wc -l) -lt 4 ]; do sleep 0.05; done; "
+        'echo "{{\\"on\\": \\"$CUDA_VISIBLE_DEVICES\\"}}" > $TASKQ_RESULT'
+    )
+    handler = Handler("command", argv=("sh", "-c", script))
+    spec = CampaignSpec("/c", handler=handler, gpus=0.25, time_limit_s=TIMEOUT_S / 2)
+    campaign = queue.create_campaign(spec)
+    campaign.seed([{"n": number} for number in range(4)])
+    run = ["agent", "run", "--campaign", "/c", "--until-empty", "--slots", 4, "-o", "json"]
+    with taskq.process(*run, environment={"CUDA_VISIBLE_DEVICES": "MIG-4f1c"}) as agent:
+        out, log = agent.communicate(timeout=TIMEOUT_S)
+    assert (agent.returncode, json.loads(out)["done"]) == (0, 4), log
+    assert [dict(found.result or {}) for found in campaign.results()] == [{"on": "MIG-4f1c"}] * 4
 
 
 @pytest.mark.parametrize(

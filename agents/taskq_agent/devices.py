@@ -1,0 +1,116 @@
+"""Devices of a node: which ones an agent has, by what names, and how its slots share them.
+
+A name is what `CUDA_VISIBLE_DEVICES` or `ROCR_VISIBLE_DEVICES` takes: a number, a UUID, or a MIG
+instance. What the batch system gave is kept as it is. Otherwise devices have their UUIDs, which
+mean the same to every program, unlike numbers.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import List, Mapping, NamedTuple, Sequence, Tuple
+
+CUDA = "CUDA_VISIBLE_DEVICES"
+ROCM = "ROCR_VISIBLE_DEVICES"
+
+#: A share is counted in parts of a device, so that sums are exact.
+WHOLE = 1_000
+
+_NONE = ("-1", "NoDevFiles", "none", "void")
+_PATIENCE_S = 30.0
+_GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[0-9A-Fa-f-]+)\)")
+_MIG = re.compile(r"\s+MIG .*\(UUID: (MIG-[0-9A-Za-z/-]+)\)")
+_AMD = re.compile(r"GPU\[\d+\]\s*:.*Unique ID:\s*0x([0-9A-Fa-f]+)")
+
+
+class Devices(NamedTuple):
+    """Devices of one maker. variable: the one that shows a program its own."""
+
+    names: Tuple[str, ...] = ()
+    variable: str = CUDA
+
+
+class DeviceShare(NamedTuple):
+    """What one slot has: devices, and how many parts of each."""
+
+    names: Tuple[str, ...] = ()
+    parts: int = WHOLE
+
+    @property
+    def amount(self) -> float:
+        """How many devices that is, such as 2 or 0.25."""
+        return len(self.names) * self.parts / WHOLE
+
+
+def share_of(names: Sequence[str], slot: int, slots: int) -> DeviceShare:
+    """Return the share of one slot: whole devices, or an equal part of one.
+
+    All slots have as much. With fewer devices than slots, slots take turns over the devices, and a
+    slot has the part that it would have of the device with most slots.
+    """
+    if not names:
+        return DeviceShare()
+    whole = len(names) // slots
+    if whole:
+        return DeviceShare(tuple(names[slot * whole : (slot + 1) * whole]))
+    most = -(-slots // len(names))
+    return DeviceShare((names[slot % len(names)],), WHOLE // most)
+
+
+def found(environment: Mapping[str, str]) -> Devices:
+    """Return the devices that are left to this process."""
+    for variable in (CUDA, ROCM):
+        if (visible := environment.get(variable)) is not None:
+            return Devices(_given(visible), variable)
+    listed = _output("nvidia-smi", "-L")
+    if names := _listed(listed):
+        return Devices(names)
+    numbers = [device.name[len("nvidia") :] for device in Path("/dev").glob("nvidia[0-9]*")]
+    if numbers := sorted(filter(str.isdecimal, numbers), key=int):
+        return Devices(tuple(numbers))
+    listed = _output("rocm-smi", "--showuniqueid")
+    return Devices(tuple(f"GPU-{name.lower()}" for name in _AMD.findall(listed)), ROCM)
+
+
+def _given(visible: str) -> Tuple[str, ...]:
+    """Return the names in a variable, each once; a program sees none from an invalid one on."""
+    names: List[str] = []
+    for name in map(str.strip, visible.split(",")):
+        if not name or name in _NONE:
+            break
+        if name not in names:
+            names.append(name)
+    return tuple(names)
+
+
+def _listed(text: str) -> Tuple[str, ...]:
+    """Return the UUIDs in a list of nvidia-smi: of a device that is divided, those of its parts."""
+    found: List[List[str]] = []
+    for line in text.splitlines():
+        if device := _GPU.match(line):
+            found.append([device[1]])
+        elif found and (instance := _MIG.match(line)):
+            found[-1].append(instance[1])
+    return tuple(name for device in found for name in (device[1:] or device))
+
+
+def _output(*argv: str) -> str:
+    """Return what a program prints; empty if it is not there, fails or hangs."""
+    program = shutil.which(argv[0])
+    if program is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [program, *argv[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_PATIENCE_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.decode(errors="replace")
