@@ -7,7 +7,6 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _LIMITS: Final = ("tests/integration/claims/test_named_limits.py",)
-_MODEL: Final = ("tests/property/test_named_limit_model.py",)
 _MEETINGS: Final = ("tests/interleavings/test_named_limits.py",)
 
 NAMED_LIMITS: Final = (
@@ -34,14 +33,6 @@ NAMED_LIMITS: Final = (
         "sum(h.tasks)",
         "An agent with one slot uses up a licence for each task that it holds.",
         _LIMITS,
-    ),
-    Mutant(
-        "claim-that-one-limit-refuses-counts-in-others",
-        "sql/functions/claims/limit_room.sql",
-        "                v_gets := greatest(0, v_left[i]);",
-        "                v_gets := v_left[i];",
-        "A limit that was lowered has claims ask for less than nothing.",
-        _MODEL,
     ),
     Mutant(
         "ended-elsewhere-is-never-found",
