@@ -336,12 +336,19 @@ create table taskq.counter (
     failures bigint not null default 0,
     losses bigint not null default 0,
     first_failures bigint not null default 0,
+    unfinished boolean not null generated always as (waiting <> 0 or delayed <> 0 or working <> 0) stored,
     constraint counter_pkey primary key (campaign_id)
 )
 with (fillfactor = 50);
 
+-- Of very many campaigns most have ended; those that have not are found here. A condition on the counts themselves
+-- would make each fold write the index again.
+create index counter_unfinished on taskq.counter (campaign_id) where unfinished;
+
 comment on table taskq.counter is
     'Tasks of a campaign by status (its own, not its children''s), without the moves that are still in `delta`.';
+comment on column taskq.counter.unfinished is
+    'Whether the counter alone has tasks that wait, are delayed or are worked on; `delta` may have more.';
 comment on column taskq.counter.failures is 'Attempts that failed.';
 comment on column taskq.counter.losses is 'Attempts whose agents were lost.';
 comment on column taskq.counter.first_failures is 'Of the failures, those of first attempts.';

@@ -1,9 +1,10 @@
--- The description of a campaign that agents cache. Index: campaign_pkey.
+-- What agents cache of a campaign: the members of CampaignTerms in taskq_agent.protocol, by their names.
+-- Index: campaign_pkey.
 -- @roles all
 -- @standby no
 -- @gateway no
-select campaign_id, revision, path, handler, params, time_limit_s, inputs, on_disconnect,
-       checkpoint_bytes, checkpoint_every_s, output_bytes, cores, memory, memory_learns, gpus, require,
-       require_files
+select campaign_id as campaign, revision, path, coalesce(handler, '{}') as handler, params, time_limit_s, inputs,
+       on_disconnect, checkpoint_bytes, checkpoint_every_s, output_bytes, cores, coalesce(memory, '{}') as memory,
+       memory_learns as memory_learnt, gpus, require, require_files
   from taskq.campaign
  where campaign_id = %(campaign)s

@@ -1,14 +1,25 @@
--- For each campaign at or below a path with a point of its trend within a day: how many tasks had ended where its
+-- For each campaign at or below a path with unfinished tasks, in itself or below, and a point of its trend within a
+-- day (in a small queue also for others): how many tasks had ended where its
 -- rate begins, and for how many seconds it has moved since. The rate begins at the latest point after which the
 -- campaign moved for 600 s and 100 tasks ended, else at the first of the 70 latest points. Time that began without a
 -- working task counts as a minute if tasks ended in it, else as nothing. Retried tasks, which had ended before, do
 -- not lower the rate.
--- Index: trend_pkey, 70 entries a campaign; campaign_path_key.
+-- Index: trend_pkey, 70 entries a campaign; campaign_pkey; see perhaps_unfinished().
 -- @roles reader
 -- @standby yes
 -- @gateway manager
 select c.campaign_id, b.ended, b.active_s
-  from taskq.campaign c
+  from (
+      select distinct a.campaign_id
+        from taskq.perhaps_unfinished(%(path)s) u
+       cross join lateral (
+           select c.lineage from taskq.campaign c where c.campaign_id = u.campaign_id offset 0
+       ) n
+       cross join lateral unnest(n.lineage) as a (campaign_id)
+  ) u
+ cross join lateral (
+     select c.campaign_id, c.path from taskq.campaign c where c.campaign_id = u.campaign_id offset 0
+ ) c
  cross join lateral (
      select (s.last_ended - s.gained)::bigint as ended, s.active_s
        from (
@@ -40,5 +51,4 @@ select c.campaign_id, b.ended, b.active_s
                case when s.active_s >= 600 and s.gained >= 100 then -s.minute else s.minute end
       limit 1
  ) b
- where c.path = %(path)s
-    or (c.path > rtrim(%(path)s, '/') || '/' and c.path < rtrim(%(path)s, '/') || '0')
+ where taskq.at_or_below(c.path, %(path)s)

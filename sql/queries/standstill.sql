@@ -1,8 +1,8 @@
 -- The campaigns at and below a path that are being seeded, have no handler, or whose tasks no agent at work can
--- claim. served: whether an agent that sends heartbeats and does not drain serves them. lacking: the required tags
+-- claim. In a large queue those without unfinished tasks are left out. served: whether an agent that sends heartbeats and does not drain serves them. lacking: the required tags
 -- that no such agent offers, or all of them if none offers them together. If there are more than 200 kinds of agents,
 -- not all are looked at, and no tags are lacking.
--- Index: session_open, campaign_pkey, campaign_path_key.
+-- Index: session_open, campaign_pkey; see perhaps_unfinished().
 -- @roles reader
 -- @standby yes
 -- @gateway manager
@@ -23,9 +23,10 @@ with kind as materialized (
 ), below as materialized (
     select c.campaign_id, c.lineage, c.requires, c.handler is not null as has_handler,
            c.seeded_at > clock_timestamp() - interval '10 s' as seeding
-      from taskq.campaign c
-     where c.path = %(path)s
-        or (c.path > rtrim(%(path)s, '/') || '/' and c.path < rtrim(%(path)s, '/') || '0')
+      from taskq.perhaps_unfinished(%(path)s) u
+     cross join lateral (
+         select c.* from taskq.campaign c where c.campaign_id = u.campaign_id offset 0
+     ) c
 ), suit as materialized (
     select r.requires, k.campaign_id
       from (select distinct b.requires from below b) r

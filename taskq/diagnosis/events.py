@@ -16,7 +16,6 @@ DISK: Final = "disk"
 TEST: Final = "test"
 #: Where a reason belongs that no other word names.
 TROUBLE: Final = "trouble"
-_MAX_SUBJECT_CHARS: Final = 300
 
 #: Codes of reasons that block tasks in the usual course of things; those of news, even if nothing
 #: waits for it.
@@ -87,4 +86,4 @@ def event_of(reason: Reason) -> EventKind | None:
 def subject(path: str, reason: Reason) -> str:
     """Return what a reason is about: the names among its figures, or the explained campaign."""
     names = [name for name in reason.figures.values() if isinstance(name, str)]
-    return (" ".join(names) or path)[:_MAX_SUBJECT_CHARS]
+    return " ".join(names) or path

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from dataclasses import fields
+from typing import Any, Final, NamedTuple
 
 from taskq.db.connections import Row
 from taskq.diagnosis import clauses
@@ -10,6 +11,8 @@ from taskq_agent.protocol import CampaignTerms, Input, Task, Unservable
 
 #: Campaigns kept. Looking one up again costs a statement.
 _MOST_KEPT: Final = 50_000
+#: The columns of the statement `campaign_by_id`, by name.
+_TERMS: Final = tuple(term.name for term in fields(CampaignTerms))
 
 
 class CampaignCache:
@@ -31,28 +34,15 @@ class CampaignCache:
         """Keep and return the terms in a row of the statement `campaign_by_id`."""
         if len(self._campaigns) >= _MOST_KEPT:
             self._campaigns.clear()
-        known = self._campaigns[row["campaign_id"]] = CampaignTerms(
-            campaign=row["campaign_id"],
-            revision=row["revision"],
-            path=row["path"],
-            handler=row["handler"] or {},
-            params=row["params"],
-            time_limit_s=row["time_limit_s"],
-            inputs={
-                name: Input(declared["digest"], declared["size"])
-                for name, declared in row["inputs"].items()
-            },
-            on_disconnect=row["on_disconnect"],
-            checkpoint_bytes=row["checkpoint_bytes"],
-            checkpoint_every_s=row["checkpoint_every_s"],
-            cores=row["cores"],
-            memory=tuple(row["memory"] or ()),
-            memory_learnt=row["memory_learns"],
-            gpus=_whole_if_it_is(row["gpus"]),
-            output_bytes=row["output_bytes"],
-            require=tuple(row["require"]),
-            require_files=tuple(row["require_files"]),
-        )
+        given: dict[str, Any] = {
+            name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in _TERMS
+        }
+        given["inputs"] = {
+            name: Input(declared["digest"], declared["size"])
+            for name, declared in row["inputs"].items()
+        }
+        given["gpus"] = _whole_if_it_is(row["gpus"])
+        known = self._campaigns[row["campaign"]] = CampaignTerms(**given)
         return known
 
 

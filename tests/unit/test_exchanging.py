@@ -46,10 +46,11 @@ class Queue:
         if query.name == "left_over":
             return [{"unfinished": self.unfinished, "unservable": 0, "campaigns": [], "more": 0}]
         if query.name == "campaign_by_id":
-            row = {"campaign_id": query.values["campaign"], "revision": 1, "path": "/c/x"}
+            row = {"campaign": query.values["campaign"], "revision": 1, "path": "/c/x"}
             row |= {"handler": {}, "params": {}, "time_limit_s": None, "inputs": {}}
             row |= {"checkpoint_bytes": None, "checkpoint_every_s": 600.0, "output_bytes": None}
-            row |= {"cores": None, "memory": None, "gpus": None}
+            row |= {"cores": None, "memory": [], "memory_learnt": False, "gpus": None}
+            row |= {"require": [], "require_files": []}
             return [row | {"on_disconnect": "continue"}]
         campaign = query.values["campaign"]
         leases = query.values["leases"].strip("{}").split(",")

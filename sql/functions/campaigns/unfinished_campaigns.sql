@@ -10,9 +10,10 @@
 --     they allow, in the same way; see limit_room().
 -- Result: nothing if there is no such campaign. Exact within the snapshot: counter plus deltas.
 --
--- Reads no task. Of all campaigns, or a subtree of 1,000 and more, most have usually ended: then it reads the counters
--- of all, which are small, and only the campaigns with unfinished tasks. For what else it costs see counts().
--- Index: campaign_path_key, campaign_pkey, campaign_closed, campaign_owner, counter_pkey, delta_xid.
+-- Reads no task. Of all campaigns, or a subtree of 1,000 and more, it reads those with unfinished tasks alone, see
+-- unfinished_ids(). For what else it costs see counts().
+-- Index: campaign_path_key, campaign_pkey, campaign_closed, campaign_owner, counter_pkey, counter_unfinished,
+-- delta_xid.
 --
 -- The settings leave one plan: the counters are found by one pass over their ids (servers from 17 on
 -- do that faster than one by one), all else is joined by hash.
@@ -39,11 +40,9 @@ language plpgsql stable
 set enable_mergejoin = off
 as $$
 declare
-    v_many constant integer := 1000;
     v_open boolean;
     v_closed bigint[];
-    -- All with unfinished tasks, wherever they are; null: the subtree is small.
-    v_ids bigint[];
+    v_ids constant bigint[] := taskq.unfinished_ids(p_path);
 begin
     select taskq.campaign_state(c.campaign_id) = 'open' into v_open
       from taskq.campaign c
@@ -52,14 +51,6 @@ begin
         return;
     end if;
     select c.paused || c.cancelled into v_closed from taskq.closed_campaigns(p_path) c;
-    if p_path = '/' or exists (select from taskq.subtree(p_path) offset v_many) then
-        v_ids := array(
-            select n.campaign_id
-              from taskq.counter n
-             where n.waiting + n.delayed + n.working > 0
-             union
-            select d.campaign_id from taskq.unfolded() d);
-    end if;
 
     return query
         with below as materialized (

@@ -30,7 +30,8 @@ begin
     select c.waiting + c.delayed + c.working into unfinished from taskq.counts(p_path, 0) c;
     with part as (
         select c.campaign_id, n.waiting + n.delayed + n.working as tasks
-          from taskq.subtree(p_path) c
+          from taskq.perhaps_unfinished(p_path) u
+         cross join lateral taskq.campaign_of(u.campaign_id) c
          cross join lateral taskq.counter_of(c.campaign_id) n
          where not taskq.servable_ever(c.handler is not null, c.paused_why, c.requires, p_offers)
          union all

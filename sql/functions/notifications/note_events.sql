@@ -42,13 +42,14 @@ begin
     end if;
 
     with held as (
-        select distinct on (r.name, t.event, t.subject) r.name as rule, t.event, left(t.subject, 300) as subject,
+        select distinct on (r.name, t.event, s.subject) r.name as rule, t.event, s.subject,
                coalesce(r.after_s, t.after_s) as after_s, t.figures
           from (select f.value from jsonb_array_elements(p_found) f limit 2000) f
          cross join lateral jsonb_to_record(f.value) as t (
                    path text, wanted text, event text, subject text, after_s double precision, figures jsonb)
+         cross join lateral (select left(t.subject, 300) as subject) s
           join taskq.notify_rule r on r.path = t.path and t.wanted = any (r.events)
-         order by r.name, t.event, t.subject
+         order by r.name, t.event, s.subject
     ), placed as (
         select h.*, row_number() over (partition by h.rule, h.event order by h.subject) as place from held h
     )

@@ -6,9 +6,13 @@ at with none, with those of an empty queue and with true ones, next to many othe
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from typing_extensions import LiteralString
 
 from taskq import Client
+from taskq.db.catalogue import statement
 from tests.helpers.plans import ExecutedPlans, watched
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
@@ -31,6 +35,17 @@ QUESTIONS = {
     "servable": "select * from taskq.servable('/a', null, '{}', 3)",
 }
 
+#: Statements that ask for what is unfinished.
+OF_UNFINISHED = {
+    "servable": ("select * from taskq.servable('/', null, '{}', 3)", {}),
+    "claimable": (
+        """select * from taskq.claimable('[{"path": "/", "lifetime_s": null, "offers": []}]')""",
+        {},
+    ),
+    "standstill": (statement("standstill"), {"path": "/"}),
+    "paces": (statement("paces"), {"path": "/"}),
+}
+
 GROW = """
     with top as (
         select * from taskq.campaign where path = %(top)s
@@ -41,15 +56,27 @@ GROW = """
           from top t, generate_series(1, %(count)s) n
      returning campaign_id
     ), counted as (
-        insert into taskq.counter (campaign_id, waiting) select campaign_id, 9 from new
+        insert into taskq.counter (campaign_id, waiting) select campaign_id, %(waiting)s from new
     )
-    insert into taskq.delta (campaign_id, working) select campaign_id, 1 from new limit 50
+    insert into taskq.delta (campaign_id, working) select campaign_id, 1 from new limit %(moved)s
+"""
+
+TRENDS = """
+    insert into taskq.trend (
+           campaign_id, minute, done, failed, failures, unfinished, working, agents)
+    select c.campaign_id, (extract(epoch from clock_timestamp()) / 60)::integer - m,
+           9 - m, 0, 0, 9, 1, 1
+      from taskq.campaign c, generate_series(1, 5) m
+        on conflict do nothing
 """
 
 
-def grow(postgres: Postgres, top: str, prefix: str, count: int) -> None:
+def grow(
+    postgres: Postgres, top: str, prefix: str, count: int, *, waiting: int = 9, moved: int = 50
+) -> None:
     """Add campaigns with tasks, some with moves that are not folded."""
-    postgres.execute(GROW, {"top": top, "prefix": prefix, "count": count})
+    values = {"top": top, "prefix": prefix, "count": count, "waiting": waiting, "moved": moved}
+    postgres.execute(GROW, values)
     postgres.execute(
         "update taskq.campaign c set lineage = p.lineage || c.campaign_id from taskq.campaign p"
         " where p.campaign_id = c.parent_id and cardinality(c.lineage) = cardinality(p.lineage)"
@@ -86,6 +113,29 @@ def test_questions_touch_no_campaign_elsewhere(
         assert seen.buffers <= 3_000, name
 
 
+@pytest.mark.parametrize("statistics", rest_thorough(["absent", "true"], 1))
+def test_ended_campaigns_add_nothing_to_what_unfinished_ones_cost(
+    statistics: str, queue: Client, postgres: Postgres
+) -> None:
+    """Of the campaigns that a queue has had in years, nearly all have ended."""
+    queue.create_campaign("/a")
+    queue.create_campaign("/old")
+    grow(postgres, "/a", "/a/", 20)
+    postgres.execute(TRENDS)
+    if statistics == "true":
+        postgres.execute("analyze")
+    few = {name: least_asked(postgres, *asking) for name, asking in OF_UNFINISHED.items()}
+    grow(postgres, "/old", "/old/", 3_000, waiting=0, moved=0)
+    postgres.execute(TRENDS)
+    if statistics == "true":
+        postgres.execute("analyze")
+    for name, asking in OF_UNFINISHED.items():
+        seen = least_asked(postgres, *asking)
+        assert seen.rows_met <= 1.5 * few[name].rows_met, name
+        assert seen.buffers <= 1.5 * few[name].buffers, name
+        assert seen.access_paths <= few[name].access_paths, name
+
+
 def test_work_grows_no_faster_than_the_campaigns_asked_about(
     queue: Client, postgres: Postgres
 ) -> None:
@@ -116,6 +166,16 @@ def test_owners_go_through_the_deltas_once(
         assert sum(one.rows for one in seen.accesses if one.table == "delta") <= 50
         # Once to see how many there are, by the index alone.
         assert sum(one.rows for one in seen.accesses if one.table == "campaign") <= 4 * 202
+
+
+def least_asked(postgres: Postgres, text: LiteralString, values: dict[str, Any]) -> ExecutedPlans:
+    """Return what a statement has touched, without what reading the catalogues anew adds."""
+    found = []
+    for _ in range(4):
+        with watched(postgres) as seen:
+            assert postgres.execute(text, values).fetchall() != []
+        found.append(seen)
+    return min(found, key=lambda seen: seen.buffers)
 
 
 def rows_met(postgres: Postgres, prefix: str, count: int) -> dict[str, float]:

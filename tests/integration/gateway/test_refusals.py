@@ -33,7 +33,7 @@ def left_out(realm: Realm) -> list[list[int]]:
     """Return the realm's campaign as a claim leaves it out."""
     row = realm.queue.database.row("campaign_by_id", campaign=realm.campaign.campaign_id)
     assert row is not None
-    return [[row["campaign_id"], row["revision"]]]
+    return [[row["campaign"], row["revision"]]]
 
 
 def exchanges(realm: Realm) -> int:

@@ -107,6 +107,19 @@ def test_same_condition_twice_in_a_look_is_one_event(
     assert database.value("note_events", look=begun["look"], found=twice) == 1
 
 
+def test_subjects_that_begin_alike_are_one_event(
+    database: Database, postgres: Postgres, rules: Notifications, campaign: Campaign
+) -> None:
+    """Their beginnings are stored, so that a long list of hosts makes no look fail."""
+    rules.add("p", campaign.path, ["paused"], TARGET)
+    seen = {"path": "/c", "wanted": "paused", "event": "paused", "after_s": 0, "figures": {}}
+    (begun,) = _due(database, postgres)
+    alike = json.dumps([seen | {"subject": 300 * "x" + end} for end in "ab"])
+    assert database.value("note_events", look=begun["look"], found=alike) == 1
+    (event,) = rules.events("p")
+    assert event.subject == 300 * "x"
+
+
 def _due(database: Database, postgres: Postgres) -> list[dict[str, Any]]:
     """Begin a look, which is due."""
     postgres.execute("update taskq.notify_watch set due_at = now() - interval '1 s'")

@@ -307,7 +307,7 @@ def test_campaign_that_an_agent_leaves_out_counts_for_the_others_only(
     servable(queue, "/c/two").seed([{"n": 1}])
     row = queue.database.row("campaign_by_id", campaign=campaign.campaign_id)
     assert row is not None
-    number, revision = row["campaign_id"], row["revision"]
+    number, revision = row["campaign"], row["revision"]
     servings: list[dict[str, Any]] = [{"path": "/c", "lifetime_s": None, "offers": []}] * 3
     servings[1] = servings[1] | {"without": [[number, revision]]}
     servings[2] = servings[2] | {"without": [[number, revision + 1], [number + 1_000, 1]]}
