@@ -13,7 +13,6 @@ from taskq.diagnosis.fleet import Findings
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Reason, brief, some, verb
 from taskq.model.words import command, counted, duration, instant
-from taskq_agent.warning_words import EXCHANGES_FAIL
 
 _MOST_SHOWN: Final = 3
 _MOST_VERDICTS: Final = 2
@@ -189,9 +188,7 @@ def _poisonous(facts: Facts) -> Iterator[Reason]:
 def _overdue(facts: Facts) -> Iterator[Reason]:
     """Name the attempts that run far longer than others of their campaign."""
     path = facts.status.path
-    cut = [kind for kind in facts.agents if EXCHANGES_FAIL in kind.warnings]  # a reason of its own
-    unbegun = {host for kind in cut for host in kind.some_hosts}
-    found = [task for task in facts.overdue if task.host not in unbegun]
+    found = facts.overdue
     if not found:
         return
     names = [

@@ -4,6 +4,7 @@
 --
 -- campaign: its path. usual_s: the seconds from its claim within which nine of ten successes have ended. limit_s: the
 -- seconds after which an attempt is overdue.
+-- Attempts of agents that cannot report do not count, see cannot_report().
 -- Error TQ404: no such campaign.
 --
 -- Judges the 20 campaigns with most working tasks, if 20 successes of them are known; see slow_after(). If there is
@@ -58,6 +59,7 @@ begin
                     select s.session_id, s.host
                       from taskq.session s
                      where s.ended_at is null
+                       and not taskq.cannot_report(s.said)
                      order by s.session_id
                      limit 10000
                 ) n

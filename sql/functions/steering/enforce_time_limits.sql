@@ -4,6 +4,7 @@
 --
 -- Agents know the limit of the moment of the claim. Such an attempt is released and does not count, since it may
 -- have waited in its agent; the next one has the new limit from its start.
+-- Agents that cannot report keep theirs: what has ended there must not be dropped, see cannot_report().
 -- Tasks that have one start together wait for each other, and only their agent knows which has begun: they stay.
 -- Result: how many were ended, at most 1,000.
 --
@@ -44,6 +45,7 @@ begin
                   from taskq.session s
                  where s.ended_at is null
                    and s.session_id <> 0
+                   and not taskq.cannot_report(s.said)
                  order by s.session_id
                  limit 100000
             ) n

@@ -32,7 +32,7 @@ WARNINGS: Final = {
         "set it, such as by NTP",
     ),
     EXCHANGES_FAIL: (
-        "heartbeats come through and exchanges do not, so tasks that are claimed there never begin",
+        "heartbeats come through and exchanges do not: finished and claimed tasks wait there",
         "look at its log and its way to the gateway: a proxy may cut long answers",
     ),
     TRANSFERS_FAIL: (

@@ -57,24 +57,44 @@ def test_attempts_that_take_far_longer_than_others_are_named(
     ]
 
 
-def test_task_whose_claim_was_never_answered_does_not_count_as_overdue(
-    make: Make, hire: Hire, postgres: Postgres
+@pytest.mark.parametrize("warning", ["exchange", "transfer", "withheld"])
+def test_work_that_waits_in_agents_does_not_count_as_overdue(
+    warning: str, make: Make, hire: Hire, postgres: Postgres
 ) -> None:
-    """A proxy cuts the answers to claims. The way to the host is named, and no cancel proposed."""
-    campaign = make("/c", tasks=30)
-    agent, cut = hire("/c", host="n1"), hire("/c", host="n2")
+    """On any number of hosts. The way to them is named, and no cancel proposed."""
+    campaign = make("/c", tasks=40)
+    agent = hire("/c", host="n1")
     for task in agent.claim(25):
         agent.done(task)
-    lost = cut.claim()
+    cut = [hire("/c", host=f"cut{number}") for number in range(7)]
+    held = [it.claim() for it in cut]
     begun_earlier(postgres, 3_600)
-    cut.heartbeat(lost, warnings=["exchange"])
-    reasons = {one.code: one.text for one in explained(campaign).reasons}
+    assert "overdue" in {it.code for it in explained(campaign).reasons}
+    for it, tasks in zip(cut, held, strict=True):
+        it.heartbeat(tasks, warnings=[warning])
+    reasons = {it.code: it for it in explained(campaign).reasons}
     assert "overdue" not in reasons
-    assert "host n2 warns: heartbeats come through and exch" in reasons["warning-exchange"]
-    cut.heartbeat(lost, warnings=["transfer"])
-    reasons = {one.code: one.text for one in explained(campaign).reasons}
-    assert "overdue" in reasons
-    assert "host n2 warns: inputs or large results are not tr" in reasons["warning-transfer"]
+    assert f"warning-{warning}" in reasons
+    assert not [line for it in reasons.values() for line in it.commands if "cancel" in line]
+    cut[0].heartbeat(held[0])
+    (reason,) = (it for it in explained(campaign).reasons if it.code == "overdue")
+    assert "on cut0 since" in reason.text
+
+
+def test_new_time_limit_drops_no_result_that_waits_in_its_agent(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """Other attempts that are too old wait again."""
+    campaign = make("/c", tasks=2)
+    cut, hung = hire("/c", host="cut"), hire("/c", host="hung")
+    (held,), _ = cut.claim(), hung.claim()
+    cut.heartbeat([held], warnings=["exchange"])
+    begun_earlier(postgres, 3_600)
+    campaign.change(replace(campaign.spec(), time_limit_s=60))
+    assert value(postgres, "select taskq.enforce_time_limits()") == 1
+    assert cut.done(held) == "accepted"
+    status = campaign.status()
+    assert (status.done, status.waiting, status.working) == (1, 1, 0)
 
 
 def test_attempts_of_campaigns_that_nobody_asked_about_are_not_named(
