@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -363,9 +364,8 @@ def test_hedged_attempt_records_the_times_that_decided(
     hire(host="fast")
     assert hedge(postgres) == 1
     (attempt,) = campaign.attempts("slow")
-    assert attempt.error is not None
-    assert attempt.error.startswith("at work for 360")
-    assert attempt.error.endswith("s; nine of ten of the latest took 0 s at most")
+    words = r"at work for 3[67]\d\d s; nine of ten of the latest took \d+ s at most"
+    assert re.fullmatch(words, attempt.error or "")
 
 
 @pytest.mark.thorough
