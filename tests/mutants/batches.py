@@ -201,4 +201,20 @@ BATCHES: Final = (
         "Batches that were halved once never grow again.",
         ("tests/unit/test_agent_gathering.py",),
     ),
+    Mutant(
+        "uploads-count-for-limits-of-a-start",
+        "agents/taskq_agent/handlers/batch.py",
+        "return time.monotonic() - self._noting_s",
+        "return time.monotonic()",
+        "Tasks are too late because the agent uploads the outputs of others.",
+        ("tests/unit/test_agent_batch_clock.py",),
+    ),
+    Mutant(
+        "overwritten-outcomes-are-not-noticed",
+        "agents/taskq_agent/handlers/batch_kinds.py",
+        "return head != self._head or os.fstat(self._fd).st_size < self._read",
+        "return False",
+        "Outcomes that a program has written over others are not read, and nobody learns why.",
+        ("tests/unit/test_agent_overwritten_outcomes.py",),
+    ),
 )

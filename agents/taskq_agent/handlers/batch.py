@@ -76,6 +76,10 @@ class Outcomes:
     have ended, and those that have begun. folder: of the start; each task has one in it.
     used: returns `cpu_s` since its last call, and `peak_bytes`. output: of the program, so far.
     first: what a program that stays adds to the numbers, so that no start has those of another.
+    overwritten: whether it has written over its outcomes, of which some may be lost.
+
+    The clock of limits stands still while `note` runs, which may upload files: the program may
+    have said something meanwhile that nobody has read, or wait until somebody reads it.
     """
 
     tasks: Mapping[int, Task]
@@ -88,12 +92,15 @@ class Outcomes:
     output: Optional[Tail] = None
     ignored: int = 0
     ignored_bytes: int = 0
+    overwritten: bool = False
     #: When the tasks have begun that have no outcome yet.
     begun: Dict[int, float] = field(default_factory=dict)
     answered: Set[int] = field(default_factory=set)
     _blank: int = 0
     _since: float = field(default_factory=time.monotonic)
     _last: float = field(default_factory=time.monotonic)
+    _heard: float = field(default_factory=time.monotonic)
+    _noting_s: float = 0.0
 
     def place(self, number: int) -> str:
         """Return the folder of a task."""
@@ -118,9 +125,10 @@ class Outcomes:
         begun: those that have begun since the last time.
         """
         if begun:
-            self.note((), begun)
+            self._note((), begun)
         if not ends:
             return
+        self._heard = self._clock()
         phases = self.shares(len(ends))
         tail = self.output.text() if self.output is not None else None
         for number, _ in ends:
@@ -135,10 +143,10 @@ class Outcomes:
             some.append((number, replace(ended, phases=phases)))
             size += len(ended.large or b"")
             if size > _MOST_AT_ONCE_BYTES:
-                self.note(some, ())
+                self._note(some, ())
                 some, size = [], 0
         if some:
-            self.note(some, ())
+            self._note(some, ())
 
     def unanswered(self) -> List[int]:
         """Return the tasks without an outcome, in order."""
@@ -176,7 +184,7 @@ class Outcomes:
     def check(self) -> None:
         """Raise AttemptOver if the start, or a task that has begun, has taken or said too much."""
         self.check_lines()
-        now, terms, task_s = time.monotonic(), self.terms, self.task_limit_s
+        now, terms, task_s = self._clock(), self.terms, self.task_limit_s
         limit_s = terms.limit_s
         if task_s is not None:
             for number, since in self.begun.items():
@@ -189,9 +197,17 @@ class Outcomes:
                 limit_s = task_s * len(self.tasks)
         if limit_s is not None and now - self._since > limit_s:
             raise _too_long(f"the start has exceeded its time limit of {limit_s:g} s")
-        if terms.silence_s is not None and now - self._last > terms.silence_s:
+        if terms.silence_s is not None and now - self._heard > terms.silence_s:
             text = f"no outcome has come for {terms.silence_s:g} s"
             raise AttemptOver(failed("batch-silence", text, retry=True))
+
+    def _clock(self) -> float:
+        return time.monotonic() - self._noting_s
+
+    def _note(self, ends: Sequence[Tuple[int, Ended]], begun: Sequence[int]) -> None:
+        since = time.monotonic()
+        self.note(ends, begun)
+        self._noting_s += time.monotonic() - since
 
     def _take(self, line: bytes, ends: List[Tuple[int, Optional[Ended]]], begun: List[int]) -> None:
         try:
@@ -203,7 +219,7 @@ class Outcomes:
                 if number in self.begun:
                     self.ignore(len(line))
                 else:
-                    self.begun[number] = time.monotonic()
+                    self.begun[number] = self._clock()
                     begun.append(number)
                 return
             ended = None
@@ -323,6 +339,8 @@ class Batch:
         if ended is None:
             if unanswered:
                 text = "the program has exited with 0, and has given this task no outcome"
+                if said.overwritten:
+                    text += "; it has overwritten $TASKQ_OUTCOMES, but must append to it, as by >>"
                 self._end_for(
                     said, unanswered, failed(exits.NO_OUTCOME, text, retry=True), end.tail
                 )

@@ -35,6 +35,8 @@ _OUTCOMES_FILE = "taskq-outcomes.jsonl"
 #: Bytes that are read at a time, and how often for one look: a program may write without end.
 _READ_BYTES = 1_048_576
 _READS = 8
+#: The first bytes of the file of outcomes, which change if the program overwrites it.
+_HEAD_BYTES = 4_096
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -136,19 +138,29 @@ class AppendedLines:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         self._unread = b""
         self._skips = False
+        # The line end is missing once the program has overwritten the file, however soon.
+        self._head = b"\n"
+        self._read = os.write(self._fd, self._head)
 
     def give_some(self, said: Outcomes) -> bool:
         """Give as many of them as one look may read; return whether there may be more.
 
-        A line that is too long for an answer is left out.
+        A line that is too long for an answer is left out. If the program has overwritten the file,
+        reading begins anew.
         """
+        if self._is_overwritten():
+            said.overwritten = True
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            self._unread, self._skips, self._head, self._read = b"", False, b"", 0
         for _ in range(_READS):
             chunk = os.read(self._fd, _READ_BYTES)
             if not chunk:
                 return False
+            self._read += len(chunk)
+            self._head += chunk[: _HEAD_BYTES - len(self._head)]
             *whole, self._unread = (self._unread + chunk).split(b"\n")
             if whole and self._skips:
                 said.ignore(len(whole[0]))
@@ -158,6 +170,10 @@ class AppendedLines:
                 said.ignored_bytes += len(self._unread)
                 self._unread, self._skips = b"", True
         return True
+
+    def _is_overwritten(self) -> bool:
+        head = os.pread(self._fd, len(self._head), 0)
+        return head != self._head or os.fstat(self._fd).st_size < self._read
 
     def close(self) -> None:
         """Close the file."""
