@@ -23,6 +23,7 @@ from taskq.diagnosis.odd_results import OddReader, read_odd_results
 from taskq.diagnosis.places import LostHost
 from taskq.diagnosis.sample import ended_attempts
 from taskq.diagnosis.servers import GatewayLoad
+from taskq.diagnosis.standstills import Blocker, OverdueAttempt
 from taskq.model.seed import is_within
 from taskq.model.views import AgentView, Brake, LeftAgent, Status
 
@@ -167,19 +168,6 @@ class SiteToken:
 
 
 @dataclass(frozen=True, slots=True)
-class OverdueAttempt:
-    """An attempt that runs far longer than others; see `overdue` in SQL for the fields."""
-
-    campaign: str
-    key: str
-    host: str
-    claimed_at: datetime
-    run_s: float
-    usual_s: float
-    limit_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class FailedTasks:
     """Failed tasks of a campaign whose last attempts ended with one class; empty if unknown.
 
@@ -240,6 +228,7 @@ class Facts:
     for them. failed: the classes in which failed tasks ended, most tasks first. overdue: the
     longest first, at most `MAX_OVERDUE`. first_attempts: of campaigns where some failed within
     minutes. past: None if unknown.
+    blockers: sessions of PostgreSQL for which others wait.
     """
 
     status: Status
@@ -265,6 +254,7 @@ class Facts:
     overdue: Sequence[OverdueAttempt]
     first_attempts: Sequence[FirstAttempts]
     past: Past | None
+    blockers: Sequence[Blocker]
 
     @property
     def slots(self) -> int:
@@ -346,6 +336,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         if status.failures
         else [],
         past=None if past is None else Past(**past),
+        blockers=[Blocker(**row) for row in snapshot.rows("explain_blockers")] if whole else [],
     )
 
 

@@ -189,7 +189,7 @@ def _overdue(facts: Facts) -> Iterator[Reason]:
     """Name the attempts that run far longer than others of their campaign."""
     path = facts.status.path
     found = facts.overdue
-    if not found:
+    if not found or facts.blockers:  # what stands still for all is nobody's fault
         return
     names = [
         f"{task.key}{'' if task.campaign == path else f' of {task.campaign}'} on "

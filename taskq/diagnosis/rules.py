@@ -23,6 +23,7 @@ from taskq.diagnosis.lost import lost, warned
 from taskq.diagnosis.obstacles import closed, obstacles
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
 from taskq.diagnosis.speed import smaller_batches, speed
+from taskq.diagnosis.standstills import blocked
 from taskq.model.seed import FINAL
 from taskq.model.views import Brake
 from taskq.model.words import command, counted, duration, instant
@@ -45,8 +46,9 @@ def explain_campaign(facts: Facts) -> Explanation:
     elif not status.unfinished:
         reasons += odd_results(facts)
     else:
-        blocked, served = obstacles(facts)
-        reasons += blocked
+        kept, served = obstacles(facts)
+        reasons += kept
+        reasons += blocked(facts.blockers)
         reasons += upkeep(facts)
         reasons += _delayed(facts)
         reasons += _leased_ahead(facts, ahead)

@@ -1,0 +1,41 @@
+"""`taskq explain` where somebody's lock keeps the server from all work."""
+
+from __future__ import annotations
+
+import psycopg
+
+from tests.fixtures.queues import Hire
+from tests.helpers.meanwhile import meanwhile
+from tests.helpers.postgres import Postgres
+from tests.helpers.waiting import wait_until
+from tests.integration.explaining.support import Make, explained
+
+
+def test_server_that_a_stranger_blocks_is_named_and_no_task_is_accused(
+    make: Make, hire: Hire, postgres: Postgres, dsn: str
+) -> None:
+    """With the session, its login and statement, and what an administrator does."""
+    campaign = make("/c", tasks=40)
+    agent = hire("/c", host="n1")
+    for task in agent.claim(25):
+        agent.done(task)
+    held = agent.claim()
+    late = "update taskq.{} set claimed_at = claimed_at - interval '1 h'"
+    postgres.execute(late.format("task"))
+    postgres.execute(late.format("bundle"))
+    assert "overdue" in {it.code for it in explained(campaign).reasons}
+    with psycopg.connect(dsn) as stranger:
+        stranger.execute("lock table taskq.attempt in exclusive mode")
+        with meanwhile(lambda _: agent.done(held[0])):
+            wait_until(
+                lambda: "server-blocked" in {it.code for it in explained(campaign).reasons},
+                timeout_s=60,
+            )
+            reasons = {it.code: it for it in explained(campaign).reasons}
+            text = reasons["server-blocked"].text
+            assert f"the session {stranger.info.backend_pid} of {stranger.info.user}" in text
+            assert "lock table taskq.attempt" in text
+            assert f"select pg_terminate_backend({stranger.info.backend_pid})" in text
+            assert "overdue" not in reasons
+            stranger.rollback()
+    assert "server-blocked" not in {it.code for it in explained(campaign).reasons}
