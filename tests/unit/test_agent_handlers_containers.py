@@ -27,6 +27,7 @@ from tests.helpers.slot_harness import slot_in
 from tests.helpers.waiting import wait_until
 
 IMAGE = "vina:1.2"
+GPU = "GPU-5a1b7c02-3f1e-4f6e-9d5f-0a4b8e6d1c2f"
 STAND_IN = f"""#!{sys.executable}
 import json, os, sys
 words = sys.argv[1:]
@@ -87,7 +88,7 @@ def test_service_gets_its_whole_container_in_arguments(
     log, source = install(runtimes, name), BlobSource(tmp_path)
     given = source.add(b"receptor")
     limits = {"memory": (1 << 30,), "gpus": 1}
-    with slot_in(tmp_path, blobs=source, node=Resources(gpus=("GPU-a",))) as slot:  # type: ignore[arg-type]
+    with slot_in(tmp_path, blobs=source, node=Resources(gpus=(GPU,))) as slot:  # type: ignore[arg-type]
         ended = slot.run(
             boxed("sh", "-c", 'echo "$1" > "$TASKQ_RESULT"', "sh", '{{"x": "a b"}}'),
             inputs={"r.pdbqt": given},
@@ -112,7 +113,7 @@ def test_service_gets_its_whole_container_in_arguments(
         str(tmp_path / "cache" / given.digest): ",readonly",
     }
     assert options["--workdir"] == folder
-    cdi, whole = ("--device", "nvidia.com/gpu=GPU-a"), ("--gpus", '"device=GPU-a"')
+    cdi, whole = ("--device", f"nvidia.com/gpu={GPU}"), ("--gpus", f'"device={GPU}"')
     assert (cdi if name == "podman" else whole) in {*itertools.pairwise(words)}
     passed = {words[n + 1] for n, word in enumerate(words) if word == "--env"}
     assert {"TASKQ_INPUTS", "TASKQ_RESULT", "TMPDIR", "CUDA_VISIBLE_DEVICES"} <= passed
@@ -143,6 +144,8 @@ def test_apptainer_gets_a_file_or_the_name_in_a_registry(runtimes: Path, tmp_pat
         ("apptainer", Resources(gpus=("0",)), ["--nv"]),
         ("apptainer", Resources(gpus=("0",), gpu_variable=ROCM), ["--rocm"]),
         ("podman", Resources(gpus=("0",)), ["--device", "nvidia.com/gpu=all"]),
+        ("podman", Resources(gpus=("GPU-5a1b",)), ["--device", "nvidia.com/gpu=all"]),
+        ("podman", Resources(gpus=("MIG-" + GPU + "/1/0",)), ["--device", "nvidia.com/gpu=all"]),
         ("docker", Resources(gpus=("0",)), ["--gpus", "all"]),
         ("docker", Resources(gpus=("0",), gpu_variable=ROCM), ["--device", "/dev/kfd"]),
     ],

@@ -13,6 +13,7 @@ agent is killed.
 
 from __future__ import annotations
 
+import re
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ RUNTIMES = ("podman", "docker", *OWN_PROCESSES)
 
 #: What makes apptainer show the devices of the node, by the variable that names those of a task.
 _OF_DEVICES = {devices.CUDA: "--nv", devices.ROCM: "--rocm"}
+#: What services take as the name of a device: no part of a UUID, which is enough for CUDA.
+_UUID = re.compile(r"(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _CLIENT_FAILED = 125
 _STARTER_FAILED = 255
 _FATAL = "FATAL: "
@@ -187,14 +190,14 @@ def _devices(runtime: str, env: Mapping[str, str]) -> List[str]:
     """Return the options of a service for the devices in the variables of a program.
 
     A container that has some of the devices gives them new numbers, but not new UUIDs. So it has
-    all of them, and the variable chooses, unless the variable holds UUIDs only.
+    all of them, and the variable chooses, unless the variable holds whole UUIDs only.
     """
     if devices.ROCM in env:
         return ["--device", "/dev/kfd", "--device", "/dev/dri"]
     if devices.CUDA not in env:
         return []
     names = list(filter(None, env[devices.CUDA].split(",")))
-    if any(name.isdecimal() for name in names) or not names:
+    if not names or not all(map(_UUID.fullmatch, names)):
         names = ["all"]
     if runtime == "podman":  # by the names of CDI
         return [word for name in names for word in ("--device", f"nvidia.com/gpu={name}")]
