@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from taskq_agent import exit_codes, folders, strays
 from taskq_agent.core import events as ev
@@ -37,6 +37,7 @@ from taskq_agent.heartbeat import (
     with_updates,
     with_warnings,
 )
+from taskq_agent.kept_results import KeptResults
 from taskq_agent.lease_ids import LeaseIds
 from taskq_agent.protocol import Heartbeat, Hello, Request
 from taskq_agent.resources import with_protocol
@@ -138,17 +139,21 @@ class Agent:
         """
         settings = self._settings
         with ExitStack() as stack:
-            spool = None
+            spool, results, inherited = None, None, []
             if settings.spool_dir is not None:
                 spool = Spool(settings.spool_dir, settings.name)
                 stack.callback(spool.close)
+                inherited = spool.open()
+                results = KeptResults(settings.spool_dir, self._transport, self._events.put)
+                stack.callback(results.close)
             core = AgentCore(
                 settings,
                 now=time.monotonic(),
                 draw_hello=self._draw_hello,
                 draw_lease=LeaseIds(),
                 uniform=random.random,
-                inherited=() if spool is None else spool.open(),
+                inherited=inherited,
+                kept=results.look(report for report, _ in inherited) if results else {},
             )
             self._install_signal_handlers(stack)
             caller = Caller(self._transport, self._events.put, Watchdog(settings.watchdog_s))
@@ -179,7 +184,9 @@ class Agent:
                 heartbeats.leave()
                 caller.call(action)
 
-            handlers = _action_handlers(caller, opened, close, slots, spool)
+            if results is not None:
+                results.start()
+            handlers = _action_handlers(caller, opened, close, slots, (spool, results))
             end = self._loop(core, handlers, [caller, heartbeats], warnings.note)
         summary = AgentSummary(
             **asdict(core.totals()),
@@ -284,8 +291,10 @@ def _action_handlers(
     opened: Callable[[ev.StartHeartbeats], object],
     close: Callable[[ev.CloseSession], object],
     slots: List[Slot],
-    spool: Optional[Spool],
+    spools: Tuple[Optional[Spool], Optional[KeptResults]],
 ) -> Dict[type, Callable[[Any], object]]:
+    spool, results = spools
+
     def spool_report(action: ev.SpoolReport) -> None:
         if spool is not None:
             spool.add(action.held, action.line)
@@ -293,6 +302,8 @@ def _action_handlers(
     def forget_reports(action: ev.ForgetReports) -> None:
         if spool is not None:
             spool.forget(action.reports)
+        if results is not None:
+            results.forget(action.reports)
 
     return {
         Hello: caller.call,

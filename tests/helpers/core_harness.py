@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from taskq_agent.core import events as ev
@@ -47,6 +48,7 @@ class CoreHarness:
         *,
         uniform: float = 0.5,
         inherited: Iterable[Report] = (),
+        kept: Mapping[Held, str] = MappingProxyType({}),
         **settings: Any,
     ) -> None:
         self.queue = queue
@@ -72,6 +74,7 @@ class CoreHarness:
             draw_lease=LeaseIds(lambda: 0),
             uniform=lambda: uniform,
             inherited=[(report, 100) for report in inherited],
+            kept=kept,
         )
         self.tick()
 

@@ -98,9 +98,25 @@ AGENT: Final = (
     Mutant(
         "lost-report-keeps-others-back",
         "agents/taskq_agent/core/delivery.py",
-        "first_reports(without=self._withheld)",
-        "first_reports()",
+        "first_reports(without={**self._withheld, **self._held_tasks.kept})",
+        "first_reports(without=self._held_tasks.kept)",
         "A report that a filter dislikes goes along with the others, again and again.",
+        ("tests/unit/test_agent_lost_reports.py",),
+    ),
+    Mutant(
+        "kept-report-goes-before-its-result",
+        "agents/taskq_agent/core/delivery.py",
+        "first_reports(without={**self._withheld, **self._held_tasks.kept})",
+        "first_reports(without=self._withheld)",
+        "A report refers to a result that the queue does not have yet.",
+        ("tests/unit/test_agent_lost_reports.py",),
+    ),
+    Mutant(
+        "session-closes-over-a-spool",
+        "agents/taskq_agent/core/shutdown.py",
+        " and not (undelivered and self.settings.spool_dir)",
+        "",
+        "What the next agent of the spool could report is computed again.",
         ("tests/unit/test_agent_lost_reports.py",),
     ),
     Mutant(

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from taskq_agent import exit_codes
 from taskq_agent.core import events as ev
 from taskq_agent.core.delivery import MOST_WITHHELD
 from taskq_agent.errors import LostOnTheWay, TransportFailed
 from taskq_agent.handlers.base import Ended
+from taskq_agent.lease_ids import new_lease
 from taskq_agent.protocol import (
     DONE,
+    RELEASED,
     Answer,
     Heartbeat,
+    Held,
     Report,
     Request,
 )
@@ -171,9 +177,13 @@ def test_agent_claims_no_more_while_too_many_reports_are_withheld() -> None:
     assert len(harness.spool) == 0
 
 
-def test_withheld_report_outlives_its_agent() -> None:
-    """It is tried once more at the end, and stays in the spool for the next agent."""
-    queue, harness = world()
+@pytest.mark.parametrize("spool", [None, Path("spool")])
+def test_withheld_report_outlives_its_agent(spool: Path | None) -> None:
+    """It is tried once more at the end, and stays in the spool for the next agent.
+
+    With a spool the session is not closed: that would hand its task out before that agent reports.
+    """
+    queue, harness = world(spool_dir=spool)
     queue.stops = stops_tasks(2)
     go_on(harness, 60)
     queue.tried.clear()
@@ -192,6 +202,39 @@ def test_withheld_report_outlives_its_agent() -> None:
     assert [2] in reported(queue)
     left: list[Report] = list(harness.spool.values())
     assert [(report.task, report.outcome) for report in left] == [(2, DONE)]
+    assert bool(queue.opened) is (spool is not None)
+
+
+KEPT = Held(1, 5, new_lease())
+
+
+@pytest.mark.parametrize("refusal", [None, "no room"])
+def test_report_waits_until_its_result_is_stored(refusal: str | None) -> None:
+    """The others go; and if the result never can be stored, the task is handed back."""
+    ready = Report(1, 6, new_lease(), DONE, result={})
+    waiting = Report(1, KEPT.task, KEPT.lease, DONE, result={"taskq_blob": {}})
+    queue = Walled(1)
+    harness = CoreHarness(queue, inherited=[ready, waiting], kept={KEPT: "not yet"}, slots=1)
+    harness.deliver()
+    harness.deliver()
+    assert reported(queue)[0] == [6]
+    assert not any(KEPT.task in tasks for tasks in reported(queue))
+    beat = harness.core.heartbeat(news=True)
+    assert beat is not None
+    assert beat.trouble is not None
+    assert beat.trouble.cause == "not yet"
+    harness.feed(ev.ResultStored(KEPT, refusal))
+    for slot in list(harness.running):
+        harness.end(slot)
+    for _ in range(20):
+        if harness.in_flight is not None:
+            harness.deliver()
+        harness.tick(1)
+    outcomes = {
+        report.task: report.outcome for request in queue.tried for report in request.reports
+    }
+    assert outcomes[KEPT.task] == (DONE if refusal is None else RELEASED)
+    assert KEPT not in harness.spool
 
 
 def test_exchanges_become_as_small_as_the_way_wants_them() -> None:

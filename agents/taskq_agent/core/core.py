@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from taskq_agent import exit_codes
 from taskq_agent.core import events as ev
@@ -43,6 +43,7 @@ from taskq_agent.errors import Refused, SessionLost, TransportError
 from taskq_agent.protocol import (
     Answer,
     Heartbeat,
+    Held,
     Hello,
     Orders,
     Report,
@@ -57,9 +58,9 @@ _REPORT_AGAIN_S = 5.0
 class AgentCore:
     """One agent, from its first call to its exit.
 
-    now, and all times: seconds of a monotonic clock. draw_hello: makes the hello of a new session,
-    with a new key. draw_lease: makes increasing lease ids. uniform: draws from 0 to 1. inherited:
-    reports of earlier processes, with the lengths of their lines.
+    now, and all times: by a monotonic clock. draw_hello: for a new session, with a new key.
+    draw_lease: makes increasing lease ids. uniform: draws from 0 to 1. inherited: reports of
+    earlier processes, with the lengths of their lines. kept: see `HeldTasks`.
     """
 
     def __init__(
@@ -71,11 +72,12 @@ class AgentCore:
         draw_lease: Callable[[], str],
         uniform: Callable[[], float],
         inherited: Iterable[Tuple[Report, int]] = (),
+        kept: Optional[Mapping[Held, str]] = None,
     ) -> None:
         self._settings = settings
         self._draw_hello = draw_hello
         self._draw_lease = draw_lease
-        self._held_tasks = HeldTasks(settings.slots, inherited)
+        self._held_tasks = HeldTasks(settings.slots, inherited, kept)
         self._calls = CallState(uniform)
         self._progress = ProgressLog(now)
         self._claiming = Claiming(settings, now, uniform)
@@ -104,6 +106,7 @@ class AgentCore:
             ),
             ev.BatchMoved: lambda event: self._killed_tasks.hold(event, self._now),
             ev.TaskEnded: lambda event: self._killed_tasks.hold(event, self._now),
+            ev.ResultStored: lambda event: self._delivery.stored(event.held, event.refusal),
             ev.TermSignal: self._terminated,
             ev.AgentFailed: lambda event: self._shut_down(event.what, exit_codes.AGENT_BROKEN),
             ev.Woken: lambda _: self._claiming.woken(self._now, self._calls.claim() is not None),
@@ -334,7 +337,7 @@ class AgentCore:
         session, shutdown, held_tasks = self._calls.session, self._shutdown, self._held_tasks
         reports = self._delivery.next_reports(self._now)
         if shutdown is not None and not reports:
-            if session is None or shutdown.idle_at is None:
+            if session is None or not shutdown.may_close(self.undelivered()):
                 return None
             return ev.CloseSession(session, shutdown.end(self._claiming.attempts))
         if session is None:
@@ -369,7 +372,7 @@ class AgentCore:
         shutdown, calls = self._shutdown, self._calls
         if shutdown is None or shutdown.idle_at is None:
             return
-        all_said = calls.session is None and calls.call is None and not self._held_tasks.reports
+        all_said = calls.call is None and self._delivery.is_over(closed=calls.session is None)
         if all_said or shutdown.is_over(self._now):
             code = shutdown.code or (exit_codes.UNDELIVERED if self.undelivered() else 0)
             self._exited = True

@@ -37,7 +37,7 @@ from taskq_agent.core.call_state import CallState
 from taskq_agent.core.events import ForgetReports, Outbox, SpoolReport
 from taskq_agent.core.held_tasks import HeldTasks
 from taskq_agent.core.progress_log import ProgressLog
-from taskq_agent.core.reports import fence, line, refused_report
+from taskq_agent.core.reports import fence, handed_back_report, line, refused_report
 from taskq_agent.errors import Refused, TransportError
 from taskq_agent.protocol import (
     ACCEPTED,
@@ -155,14 +155,15 @@ class Delivery:
 
     def with_warning(self, trouble: Optional[Trouble]) -> Optional[Trouble]:
         """Add the warning that reports are withheld, and what came instead of an answer."""
-        if not self._withheld:
+        whys = [*self._held_tasks.kept.values(), *(it.why for it in self._withheld.values())]
+        if not whys:
             return trouble
-        *_, last = self._withheld.values()
-        return replace(trouble or Trouble(), warnings=(REPORTS_WITHHELD,), cause=last.why)
+        return replace(trouble or Trouble(), warnings=(REPORTS_WITHHELD,), cause=whys[-1])
 
     def leaves_room(self, now: float) -> bool:
         """Return whether the next exchange may have a claim."""
-        return len(self._withheld) < MOST_WITHHELD and not self.is_isolating(now)
+        waiting = len(self._withheld) + len(self._held_tasks.kept)
+        return waiting < MOST_WITHHELD and not self.is_isolating(now)
 
     def is_isolating(self, now: float) -> bool:
         """Return whether reports go one at a time, each without a claim, to find a bad one."""
@@ -189,7 +190,18 @@ class Delivery:
         due = self._due(now)
         if due is not None:
             return (self._held_tasks.reports[due][0],)
-        return self._held_tasks.first_reports(without=self._withheld)
+        return self._held_tasks.first_reports(without={**self._withheld, **self._held_tasks.kept})
+
+    def stored(self, held: Held, refusal: Optional[str]) -> None:
+        """Send a report whose result is at the queue; hand its task back if it never will be."""
+        if self._held_tasks.kept.pop(held, None) is not None and refusal is not None:
+            self._out.log(logging.WARNING, "task %d is handed back: %s", held.task, refusal)
+            self._suspects[held] = handed_back_report(held, refusal)
+
+    def is_over(self, *, closed: bool) -> bool:
+        """Return whether nothing is left for this agent to say. closed: its session has ended."""
+        reports, kept = self._held_tasks.reports, self._held_tasks.kept
+        return reports.keys() <= kept.keys() if reports else closed
 
     def _due(self, now: float) -> Optional[Held]:
         return next((held for held, withheld in self._withheld.items() if now >= withheld.at), None)

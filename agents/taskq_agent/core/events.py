@@ -117,6 +117,14 @@ class BatchMoved:
 
 
 @dataclass(frozen=True)
+class ResultStored:
+    """The result that a report waited for is at the queue, or never will be: why not."""
+
+    held: Held
+    refusal: Optional[str]
+
+
+@dataclass(frozen=True)
 class TermSignal:
     """The agent must shut down; the second time, at once.
 
@@ -155,6 +163,7 @@ Event = Union[
     TaskEnded,
     CallsEnded,
     BatchMoved,
+    ResultStored,
     TermSignal,
     AgentFailed,
     Woken,

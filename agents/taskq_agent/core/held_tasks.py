@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Container, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Container, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from taskq_agent.core.reports import fence
 from taskq_agent.protocol import MAX_RESULT_BYTES, STOP, CampaignTerms, Held, Report, Task
@@ -79,13 +79,20 @@ class HeldTasks:
     (campaign, lease), that got tasks which begin together; see `Naming`.
     """
 
-    def __init__(self, slots: int, inherited: Iterable[Tuple[Report, int]]) -> None:
+    def __init__(
+        self,
+        slots: int,
+        inherited: Iterable[Tuple[Report, int]],
+        kept: Optional[Mapping[Held, str]] = None,
+    ) -> None:
         self.queue: Dict[Held, QueuedTask] = {}
         self.running: Dict[int, RunningTask] = {}
         self.behind: Dict[int, Dict[Held, RunningTask]] = {}
         self.reports: Dict[Held, Tuple[Report, int]] = {
             fence(report): (report, size) for report, size in inherited
         }
+        #: Why reports wait whose results are in the spool, not at the queue; see `kept_results`.
+        self.kept: Dict[Held, str] = dict(kept or {})
         self.idle: List[int] = list(reversed(range(slots)))
         self.inherited = frozenset(self.reports)
         self.say_begun: Set[int] = set()

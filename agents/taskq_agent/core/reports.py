@@ -60,6 +60,19 @@ def unstarted_report(held: Held) -> Report:
     return Report(held.campaign, held.task, held.lease, RELEASED, started=False)
 
 
+def handed_back_report(held: Held, error: str) -> Report:
+    """Return the substitute for a report whose result is lost: its task runs again."""
+    report = Report(
+        campaign=held.campaign,
+        task=held.task,
+        lease=held.lease,
+        outcome=RELEASED,
+        error_class="result-upload",
+        error=error,
+    )
+    return fitted(report)
+
+
 def refused_report(held: Held, error: str) -> Report:
     """Return the substitute for a report that the queue refuses; it carries the reason."""
     report = Report(

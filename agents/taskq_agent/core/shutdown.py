@@ -99,6 +99,13 @@ class Shutdown:
             return True
         return False
 
+    def may_close(self, undelivered: int) -> bool:
+        """Return whether the session may be closed, which hands out at once what it still holds.
+
+        What is in the spool is for the next agent to report, as long as the lease is valid.
+        """
+        return self.idle_at is not None and not (undelivered and self.settings.spool_dir)
+
     def is_over(self, now: float) -> bool:
         """Return whether no time, or no use, is left for delivering reports."""
         if self.idle_at is None:

@@ -183,6 +183,8 @@ class TaskFlow:
         )
         self._update_campaign_backoff(report, running, now)
         if not running.revoked:
+            if ended.kept:
+                self._held_tasks.kept[running.held] = ended.kept
             self._report(report)
             self._out.add(self._progress.ended(running.queued.task.key, took_s, report, now))
             if not ended.raised:

@@ -39,6 +39,7 @@ class RunnerSettings:
     keep_scratch: do not remove the folders of the tasks, for debugging.
     cache_dir: folder for the shared inputs of campaigns; None: `inputs.default_cache`.
     cache_bytes: its largest size, see `inputs.InputCache`.
+    spool_dir: where a result stays that is not uploaded when the agent ends; None: nowhere.
     patience_s: for how many seconds a broken transfer of an input or a large result is retried.
     container_runtime: for campaigns with a container; None: an installed one, see `containers`.
     slots, node: each slot has an equal share of the node's resources.
@@ -50,6 +51,7 @@ class RunnerSettings:
     keep_scratch: bool = False
     cache_dir: Optional[Path] = None
     cache_bytes: int = CACHE_BYTES
+    spool_dir: Optional[Path] = None
     patience_s: float = 300.0
     container_runtime: Optional[str] = None
     slots: int = 1
@@ -71,6 +73,7 @@ class Ended:
     continues: the handler asks for another attempt that goes on from the checkpoint.
     large: in place of `result`, a large one as its blob, see `results`; output: the archive of the
     files that it leaves with its result. A runner never returns these.
+    kept: why a large result is not uploaded but kept in the spool, for the next agent; or empty.
     """
 
     outcome: str
@@ -88,6 +91,7 @@ class Ended:
     raised: bool = False
     large: Optional[bytes] = None
     output: Optional[bytes] = None
+    kept: str = ""
 
 
 #: Called with the ends of the first calls of several, in order; with how many of the last ones

@@ -107,7 +107,7 @@ class Bundle:
         first: int,
         time_limit_s: Optional[float],
         tell: Tell,
-        finish: Callable[[Ended], Ended],
+        finish: Callable[[Task, Ended], Ended],
     ) -> None:
         self._context = context
         self._child = child
@@ -192,7 +192,10 @@ class Bundle:
         run_s, cpu_s = answer["took"]
         tail = self._output.next_tail(self._child.group.read_available)
         phases = {"run_s": round(run_s, 6), "cpu_s": round(cpu_s, 6)}
-        return self._finish(replace(ended, phases=phases, tail=tail))
+        if number - self._first >= len(self._tasks):
+            raise results.BadAnswer("answers more calls than it got")
+        task = self._tasks[number - self._first]
+        return self._finish(task, replace(ended, phases=phases, tail=tail))
 
     def _take_back(self) -> None:
         unbegun = self._tokens.take_all()

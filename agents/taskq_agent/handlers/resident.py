@@ -164,7 +164,11 @@ class ResidentKind(ABC):
         return self._child is not None and self._tokens is not None
 
     def run_several(
-        self, tasks: Sequence[Task], folder: str, tell: Tell, finish: Callable[[Ended], Ended]
+        self,
+        tasks: Sequence[Task],
+        folder: str,
+        tell: Tell,
+        finish: Callable[[Task, Ended], Ended],
     ) -> Optional[Ended]:
         """Run attempts; see `Runner`. The child must be ready for them."""
         child, tokens = self._child, self._tokens

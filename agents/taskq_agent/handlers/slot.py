@@ -140,7 +140,7 @@ class SlotRunner:
         self._watch.limit(None)
         if limit is not None and ended.error_class in _OF_MEMORY:
             ended = replace(ended, error_class=OUT_OF_MEMORY)
-        ended = self._transfers.upload_result(self._transfers.upload_output(task, ended))
+        ended = self._transfers.upload_result(task, self._transfers.upload_output(task, ended))
         return replace(ended, phases={**phases, **ended.phases})
 
     @contextmanager
@@ -311,7 +311,7 @@ class SlotRunner:
     def _finished(self, campaign: CampaignTerms, task: Task, ended: Ended, folder: str) -> Ended:
         """Return the end of a task of a batch, its files uploaded."""
         ended = with_all_required(ended, folder, task, campaign)
-        return self._transfers.upload_result(self._transfers.upload_output(task, ended))
+        return self._transfers.upload_result(task, self._transfers.upload_output(task, ended))
 
     def take_back(self) -> None:
         """Make `run_several` soon give back the calls that have not begun."""

@@ -25,6 +25,7 @@ from typing import (
     TypeVar,
 )
 
+from taskq_agent import result_files
 from taskq_agent.backoff import Backoff
 from taskq_agent.buffers import json_of
 from taskq_agent.errors import Refused, TransportError, TransportFailed
@@ -87,6 +88,7 @@ class Transfers:
         self._own_cache: Optional[InputCache] = None
         self._watch = watch
         self._patience_s = settings.patience_s
+        self._spool_dir = settings.spool_dir
         #: The failure of the transfer that goes on; None if none fails.
         self.failure: Optional[TransferFailure] = None
         self._held_inputs: List[Tuple[Path, int]] = []
@@ -225,8 +227,11 @@ class Transfers:
         """Whether there is a queue that takes checkpoints."""
         return self._blobs is not None
 
-    def upload_result(self, ended: Ended) -> Ended:
-        """Upload a large result; return the end of the attempt with a reference in its place."""
+    def upload_result(self, task: Task, ended: Ended) -> Ended:
+        """Upload a large result; return the end of the attempt with a reference in its place.
+
+        If the agent ends before, the result is kept for the next one, where there is a spool.
+        """
         text, blobs = ended.large, self._blobs
         if text is None:
             return ended
@@ -234,12 +239,30 @@ class Transfers:
         if blobs is None:
             return replace(ended, result=json_of(text))
         digest = hashlib.sha256(text).hexdigest()
+        stored = replace(ended, result=results.reference(digest, len(text)))
 
         def upload() -> Ended:
-            self._with_retries(lambda: blobs.write_blob(digest, text), patience_s=math.inf)
-            return replace(ended, result=results.reference(digest, len(text)))
+            try:
+                self._with_retries(lambda: blobs.write_blob(digest, text), patience_s=math.inf)
+            except AttemptOver as over:
+                if over.ended.outcome != RELEASED or not self._keep(task, text):
+                    raise
+                return replace(stored, kept=over.ended.error or "its agent ends")
+            return stored
 
         return _uploaded(upload, ended, "result")
+
+    def _keep(self, task: Task, text: bytes) -> bool:
+        """Keep a result for the next agent of the spool; return whether that is possible."""
+        if self._spool_dir is None:
+            return False
+        try:
+            result_files.keep(self._spool_dir, Held(task.campaign, task.task, task.lease), text)
+        except OSError as error:
+            log.warning("a result cannot be kept: %s", error)
+            return False
+        log.warning("a result is kept in %s for the next agent with this spool", self._spool_dir)
+        return True
 
     def upload_output(self, task: Task, ended: Ended) -> Ended:
         """Upload the archive of the output files, and register it for the attempt.

@@ -98,13 +98,13 @@ def test_limit_on_bodies_destroys_no_result(
     assert [one.attempt for one in campaign.tasks()] == [1, 1, 1]
 
 
-def test_agent_that_ends_with_a_result_that_never_came_through_says_so(
+def test_agent_without_a_spool_that_ends_with_a_large_result_says_so(
     queue: Client, realm: Realm, way: Way, node: WorkerNode
 ) -> None:
     """And what answered in the gateway's place; the attempt has it too."""
     campaign = writing(queue, realm, (3 * MEGABYTE, "a"))
     way.judge = limit_of(MEGABYTE)
-    with node.at_work(way.url, spool="spool") as agent:
+    with node.at_work(way.url) as agent:
         explained(campaign, "warning-transfer")
         agent.terminate()
         _, log = agent.communicate(timeout=LATER_S)
