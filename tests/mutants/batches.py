@@ -217,4 +217,12 @@ BATCHES: Final = (
         "Outcomes that a program has written over others are not read, and nobody learns why.",
         ("tests/unit/test_agent_overwritten_outcomes.py",),
     ),
+    Mutant(
+        "last-tasks-of-batches-sit-with-one-agent",
+        "sql/functions/claims/take.sql",
+        "        p_wants := taskq.shares_of_tail(p_campaign, p_sessions, p_wants);\n",
+        "",
+        "Other agents idle while one has all that is left.",
+        ("tests/integration/claims/test_tail_of_batches.py",),
+    ),
 )

@@ -3,7 +3,7 @@
 --
 -- sessions, leases, wants: one element for each claim: who claims, under which new lease id, how
 --     many tasks (0 to 1000). Each session once. If payloads are large, claims get fewer: 4 MiB of payloads together,
---     but at least one task each.
+--     but at least one task each. Where many tasks have one start, the last ones are shared, see shares_of_tail().
 -- freed: how many tasks this transaction has ended without having recorded it.
 -- tasks: JSON array of [lease, task, attempt, key, payload, session], or null where there is none.
 --     Each claim gets the highest priority and first seeded of what the claims before it left. A
@@ -123,6 +123,9 @@ begin
             select least(w.want, greatest(1, v_most / cardinality(p_wants)))
               from unnest(p_wants) with ordinality as w (want, ord)
              order by w.ord);
+    end if;
+    if 1 < any (p_wants) then
+        p_wants := taskq.shares_of_tail(p_campaign, p_sessions, p_wants);
     end if;
     v_packed := 1 < any (p_wants);
     if 1 = all (p_wants) then
