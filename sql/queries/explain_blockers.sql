@@ -4,7 +4,7 @@
 -- login, since, statement: of the session: since when its transaction is open, and its last statement; null: the
 -- caller's login may not see them. waiting: how many wait for it. longest_s: for how long the first of them.
 -- Reads catalogs alone.
--- @roles reader
+-- @roles all
 -- @standby yes
 -- @gateway manager, quiet, whole
 with late as materialized (

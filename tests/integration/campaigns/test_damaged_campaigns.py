@@ -20,6 +20,7 @@ from tests.helpers.batched_agents import SERVING, BatchedAgents
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, expire, promote, silence, value
+from tests.helpers.waiting import wait_until
 
 RECORDED: Final = """
     insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id, claimed_at,
@@ -116,6 +117,13 @@ def lose(postgres: Postgres, toast: str) -> None:
     postgres.execute(kind, ["r", toast])
     postgres.execute(sql.SQL("delete from {}").format(sql.Identifier(*toast.split("."))))
     postgres.execute(kind, ["t", toast])
+
+    def is_lost() -> bool:
+        # Such a row is read until it is removed, which waits for transactions that may see it.
+        postgres.execute("vacuum taskq.spec")
+        return value(postgres, f"select pg_relation_size('{toast}') = 0") is True
+
+    wait_until(is_lost)
 
 
 async def test_campaign_whose_tasks_make_the_server_fail_keeps_no_other_waiting(

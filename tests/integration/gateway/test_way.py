@@ -15,6 +15,7 @@ from taskq.db.gateway_queries import GatewayQueries
 from taskq.files.blobs import open_blobs
 from taskq.model.errors import Forbidden, NotFound, Unavailable
 from taskq.results.otlp import Receiver
+from taskq_agent.protocol import PROTOCOL
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.helpers.waiting import BUSY_S, wait_until
 from tests.helpers.way import NGINX_413, PORTAL, Page, Way, limit_of, way_to
@@ -325,4 +326,4 @@ def test_every_answer_of_a_gateway_says_that_it_is_one(
             head = b""
             while b"\r\n\r\n" not in head and (data := sock.recv(65_536)):
                 head += data
-        assert b"\r\ntaskq-answer: 1\r\n" in head.lower(), (request[:60], head)
+        assert f"\r\ntaskq-answer: {PROTOCOL}\r\n".encode() in head.lower(), (request[:60], head)
