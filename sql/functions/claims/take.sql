@@ -55,8 +55,10 @@ declare
     -- Whether a claim is for several tasks.
     v_packed boolean;
     v_at_sites record;
-    -- Of the campaign, if it is limited.
+    -- The limits that the campaign names; null: none.
     v_named text[];
+    -- Whether many of its tasks have one start.
+    v_batched boolean;
     v_in_limits record;
     v_wanted integer;
     -- One element for each task wanted.
@@ -80,6 +82,9 @@ begin
            c.revision, c.requires, c.max_running, c.max_running_per_site,
            -- Payloads of 4 MiB together.
            4194304 / greatest(c.payload_bytes, 1),
+           nullif(c.named_limits, '{}'),
+           -- The handler is read for claims of several tasks alone.
+           case when 1 < any (p_wants) then (c.handler ->> 'batch')::integer > 1 end,
            (select count(*)
               from taskq.session s
              where s.session_id = any (p_sessions)
@@ -105,7 +110,7 @@ begin
                        and b.lease_id = c.lease_id
                     offset 0
                 ) t)
-      into v_open, revision, v_requires, v_limit, v_limit_per_site, v_most, v_ordinary
+      into v_open, revision, v_requires, v_limit, v_limit_per_site, v_most, v_named, v_batched, v_ordinary
       from taskq.campaign c
      where c.campaign_id = p_campaign;
 
@@ -124,7 +129,7 @@ begin
               from unnest(p_wants) with ordinality as w (want, ord)
              order by w.ord);
     end if;
-    if 1 < any (p_wants) then
+    if v_batched then
         p_wants := taskq.shares_of_tail(p_campaign, p_sessions, p_wants);
     end if;
     v_packed := 1 < any (p_wants);
@@ -150,7 +155,6 @@ begin
             avoided := v_at_sites."full";
         end if;
         v_leases := v_leases[1 : v_wanted];
-        select nullif(c.named_limits, '{}') into v_named from taskq.campaign c where c.campaign_id = p_campaign;
         if v_named is not null and v_leases <> '{}' then
             v_in_limits := taskq.limit_room(v_named, v_sessions[1 : cardinality(v_leases)], v_leases);
             v_sessions := v_in_limits.roomy_sessions;

@@ -6,9 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from taskq import Campaign, Handler
+from taskq import Campaign, Client, Handler
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
+from tests.helpers.plans import watched
+from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_agent import ScriptedAgent
+
+ELSEWHERE = """
+    insert into taskq.session (
+           key, campaign_id, opened_at, heartbeat_at, lease_s, slots, pid, agent, host, site,
+           release)
+    select gen_random_uuid(), %(campaign)s, now(), now(), 600, 8, 1, 'a', 'h' || n, 's', ''
+      from generate_series(1, 3000) n
+"""
 
 
 @pytest.fixture
@@ -49,3 +60,25 @@ def test_batches_are_full_where_enough_tasks_wait(batched: Campaign, hire: Hire)
 def test_tasks_taken_one_by_one_are_claimed_as_wanted(campaign: Campaign, hire: Hire) -> None:
     campaign.seed({"n": n} for n in range(600))
     assert claimed([hire() for _ in range(3)], 500) == [500, 100, 0]
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_agents_of_other_campaigns_cost_the_last_tasks_nothing(
+    batched: Campaign, queue: Client, hire: Hire, postgres: Postgres, analyzed: bool
+) -> None:
+    batched.seed({"n": n} for n in range(600))
+    agents = [hire() for _ in range(3)]
+    postgres.execute(ELSEWHERE, {"campaign": servable(queue, "/elsewhere").status().campaign_id})
+    if analyzed:
+        postgres.execute("analyze taskq.session")
+    shares = f"""
+        select taskq.shares_of_tail(
+            {batched.status().campaign_id}, array[{agents[0].session}]::bigint[], '{{500}}')
+    """
+    postgres.execute(shares)  # planning reads the catalogues
+    with watched(postgres) as seen:
+        assert postgres.execute(shares).fetchall()[0]["shares_of_tail"] == [200]
+    sessions = seen.to("session")
+    assert sessions.access_paths <= {"session by session_host", "session by session_pkey"}
+    assert sessions.widest is not None
+    assert sessions.widest.rows <= len(agents)
