@@ -16,14 +16,15 @@ from taskq.db.named_limits import NamedLimit, read_limits
 from taskq.db.owners import Owner
 from taskq.db.rows import Row
 from taskq.db.standby import StandbyReads
+from taskq.diagnosis.blockers import Blocker
 from taskq.diagnosis.campaign_tree import read_tree
 from taskq.diagnosis.fleet import Findings, Fleet
 from taskq.diagnosis.forecast import Forecast
 from taskq.diagnosis.odd_results import OddReader, read_odd_results
+from taskq.diagnosis.overdue import OverdueAttempt
 from taskq.diagnosis.places import LostHost
 from taskq.diagnosis.sample import ended_attempts
 from taskq.diagnosis.servers import GatewayLoad
-from taskq.diagnosis.standstills import Blocker, OverdueAttempt
 from taskq.model.seed import is_within
 from taskq.model.views import AgentView, Brake, LeftAgent, Status
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from taskq.diagnosis.blockers import server_blocked
 from taskq.diagnosis.facts import CampaignFacts, Facts
 from taskq.diagnosis.faults import (
     ended_in,
@@ -23,7 +24,6 @@ from taskq.diagnosis.lost import lost, warned
 from taskq.diagnosis.obstacles import closed, obstacles
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
 from taskq.diagnosis.speed import smaller_batches, speed
-from taskq.diagnosis.standstills import blocked
 from taskq.model.seed import FINAL
 from taskq.model.views import Brake
 from taskq.model.words import command, counted, duration, instant
@@ -48,7 +48,7 @@ def explain_campaign(facts: Facts) -> Explanation:
     else:
         kept, served = obstacles(facts)
         reasons += kept
-        reasons += blocked(facts.blockers)
+        reasons += server_blocked(facts.blockers)
         reasons += upkeep(facts)
         reasons += _delayed(facts)
         reasons += _leased_ahead(facts, ahead)

@@ -1,4 +1,4 @@
-"""What keeps the server itself from work, and attempts that seem to take too long."""
+"""Sessions of PostgreSQL that keep the whole server waiting, and the reason that names them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,6 @@ from datetime import datetime
 
 from taskq.diagnosis.reasons import Reason, brief, verb
 from taskq.model.words import counted, duration, instant
-
-
-@dataclass(frozen=True, slots=True)
-class OverdueAttempt:
-    """An attempt that runs far longer than others; see `overdue` in SQL for the fields."""
-
-    campaign: str
-    key: str
-    host: str
-    claimed_at: datetime
-    run_s: float
-    usual_s: float
-    limit_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +22,7 @@ class Blocker:
     longest_s: float
 
 
-def blocked(blockers: Iterable[Blocker]) -> Iterator[Reason]:
+def server_blocked(blockers: Iterable[Blocker]) -> Iterator[Reason]:
     """Name the sessions for which the server stands still, and the administrator's remedy."""
     for it in blockers:
         since = f", in a transaction since {instant(it.since)}" if it.since else ""
