@@ -39,7 +39,7 @@ from taskq.model.errors import (
 from taskq.model.given import names
 from taskq.model.handler import Handler
 from taskq.model.seed import check_path, derived_key, is_within
-from taskq.model.settings import known_only
+from taskq.model.table_checks import known_only
 from taskq_agent import typed
 from taskq_agent.handlers.resident import ARCHIVE
 from taskq_agent.protocol import Input

@@ -35,7 +35,7 @@ from taskq.ingest.sources import Crossed, Source, SourceOptions, open_source, sw
 from taskq.ingest.sources.files import choose_format
 from taskq.model.campaign_spec import CampaignSpec, campaign_keys
 from taskq.model.errors import InvalidCampaign, NotFound, UsageError
-from taskq.model.settings import known_only
+from taskq.model.table_checks import known_only
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -7,7 +7,7 @@ from typing import Final
 
 from taskq.model.errors import InvalidCampaign
 from taskq.model.seed import check_path
-from taskq.model.settings import check_string
+from taskq.model.table_checks import check_string
 from taskq_agent.required import MAX_REQUIRED, required, texts
 
 MAX_DESCRIPTION_CHARS: Final = 10_000

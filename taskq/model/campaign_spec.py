@@ -29,14 +29,13 @@ from taskq.model.settings import (
     TIME,
     WHOLE,
     YEAR_S,
-    check_params,
     described,
     keep_checked,
-    known_only,
     setting,
     settings,
     size_text,
 )
+from taskq.model.table_checks import check_params, known_only
 
 ON_DISCONNECT: Final = ("continue", "stop")
 LATE_RESULTS: Final = ("reject", "salvage")

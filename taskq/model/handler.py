@@ -18,11 +18,10 @@ from taskq.model.settings import (
     TIME,
     WHOLE,
     YEAR_S,
-    check_string,
     described,
-    known_only,
     setting,
 )
+from taskq.model.table_checks import check_string, known_only
 from taskq_agent.batches import MAX_BATCH
 
 HANDLER_KINDS: Final = ("python", "command", "process", "function")

@@ -2,34 +2,27 @@
 
 From the declarations come the checks, the keys of files of campaigns and pilots, the options of the
 command line with their help, what `show` prints, and the tables of docs/campaign-file.md and
-docs/fleet.md. Checks of text, tables and parameters (any JSON object of bounded size) are here too.
+docs/fleet.md.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
-from taskq.model.errors import InvalidCampaign, InvalidTask
-from taskq.model.seed import check_text
+from taskq.model.errors import InvalidCampaign
 from taskq.model.words import duration
 from taskq_agent.units import size_in_bytes, time_s
-
-MAX_PARAMS_BYTES: Final = 262_144
-MAX_PARAMS_DEPTH: Final = 64
 
 #: The longest time that a setting may be, in seconds.
 YEAR_S: Final = 31_536_000
 #: The default of a setting that must be given.
 REQUIRED: Final = object()
 
-_INT64: Final = range(-(2**63), 2**63)
 _SIZES: Final = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 _TIMES: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
@@ -222,86 +215,3 @@ TIME: Final = ValueKind(
     written=_time_text,
     shown=duration,
 )
-
-
-def check_string(where: str, value: object) -> str:
-    """Return a text; raise `InvalidCampaign` unless it is one that PostgreSQL can hold."""
-    if not isinstance(value, str):
-        raise InvalidCampaign(f"{where} must be text, not {value!r:.80}")
-    try:
-        check_text(where, value)
-    except InvalidTask as error:
-        raise InvalidCampaign(str(error)) from None
-    return value
-
-
-def check_params(params: object) -> None:
-    """Raise `InvalidCampaign`, naming the place, unless this is a JSON object of bounded size."""
-    if not isinstance(params, Mapping):
-        raise InvalidCampaign(f"params must be a table, not {params!r:.80}")
-    _check_json("params", params, MAX_PARAMS_DEPTH)
-    size = len(json.dumps(params, ensure_ascii=False).encode())
-    if size > MAX_PARAMS_BYTES:
-        raise InvalidCampaign(
-            f"params of {size} bytes; {MAX_PARAMS_BYTES} at most: "
-            "keep large inputs in files and give their names"
-        )
-
-
-def _check_json(where: str, value: object, depth: int) -> None:
-    if depth == 0:
-        raise InvalidCampaign(f"{where:.80} is nested more than {MAX_PARAMS_DEPTH} deep")
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            check_string(f"a key of {where}", key)
-            _check_json(f"{where}.{key}", inner, depth - 1)
-    elif isinstance(value, (list, tuple)):
-        for position, inner in enumerate(value):
-            _check_json(f"{where}[{position}]", inner, depth - 1)
-    elif isinstance(value, str):
-        check_string(where, value)
-    elif isinstance(value, (int, float)):
-        _check_number(where, value)
-    elif value is not None:
-        raise InvalidCampaign(
-            f"{where} is a {type(value).__name__}, which JSON does not have; put it in quotes"
-        )
-
-
-def _check_number(where: str, value: float) -> None:
-    if isinstance(value, int):
-        if value not in _INT64:
-            raise InvalidCampaign(f"{where} is a whole number of more than 64 bits")
-    elif not math.isfinite(value):
-        raise InvalidCampaign(f"{where} is {value}, which JSON does not have")
-
-
-def known_only(
-    where: str, value: object, known: Iterable[str], elsewhere: Iterable[str] = ()
-) -> dict[str, Any]:
-    """Return a table as a dict; raise `InvalidCampaign` at an unknown key.
-
-    elsewhere: the keys of other tables, such as `limits.time_limit_s`, and those outside tables.
-    """
-    known = list(known)
-    if not isinstance(value, Mapping):
-        raise InvalidCampaign(f"{where or 'a campaign'} must be a table, not {value!r:.80}")
-    for key in value:
-        if key not in known:
-            hint = _meant(str(key), known, elsewhere) or f"known are: {', '.join(known)}"
-            raise InvalidCampaign(f"{where}{'.' if where else ''}{key} is unknown; {hint}")
-    return dict(value)
-
-
-def _meant(key: str, known: Sequence[str], elsewhere: Iterable[str]) -> str | None:
-    """Return which key was probably meant: of another table, this one, or nearly another's."""
-    places = {place.rpartition(".")[2]: place for place in elsewhere}
-    if key in places:
-        table = places[key].rpartition(".")[0]
-        where = f"in the table [{table}]" if table else "at the top, before the first table"
-        return f"{places[key]} stands {where}"
-    if close := get_close_matches(key, known, n=1):
-        return f"did you mean {close[0]!r}?"
-    if close := get_close_matches(key, places, n=1):
-        return f"did you mean {places[close[0]]!r}?"
-    return None

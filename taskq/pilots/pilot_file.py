@@ -22,7 +22,8 @@ from typing import Any, Final
 from taskq.model.errors import NotFound, UsageError
 from taskq.model.requirements import check_offers
 from taskq.model.seed import check_path
-from taskq.model.settings import TIME, known_only
+from taskq.model.settings import TIME
+from taskq.model.table_checks import known_only
 from taskq.pilots.settings import DRIVERS, FOLDER_FORM, SETTINGS, PilotSettings, of_form
 from taskq_agent import arguments
 

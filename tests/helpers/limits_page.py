@@ -29,7 +29,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_PAYLOAD_BYTES", "payload of a task; row over several lines", "`InvalidTask`; 400"),
         ("MAX_PAYLOAD_DEPTH", "depth of a payload", "`InvalidTask`; 400"),
     ),
-    "taskq.model.settings": (
+    "taskq.model.table_checks": (
         ("MAX_PARAMS_BYTES", "parameters of a campaign", "`InvalidCampaign`"),
         ("MAX_PARAMS_DEPTH", "depth of the parameters of a campaign", "`InvalidCampaign`"),
     ),

@@ -9,7 +9,7 @@ import pytest
 from taskq.db.sql_files import files_of
 from taskq.model.handler import MAX_HANDLER_BYTES
 from taskq.model.seed import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
-from taskq.model.settings import MAX_PARAMS_BYTES
+from taskq.model.table_checks import MAX_PARAMS_BYTES
 from taskq_agent.json_limits import MAX_DIGITS
 from taskq_agent.protocol import MAX_RESULT_BYTES
 from tests.helpers.limits_page import LIMITS, PAGE, ROOT, page, words
