@@ -35,9 +35,9 @@ from taskq_cli.options.shared import (
     limit_option,
     path_argument,
     shared_options,
-    time_option,
     together,
 )
+from taskq_cli.options.values import time_option
 
 CLEAN_CHUNK: Final = 20
 _CLEAN_SESSIONS: Final = 100_000

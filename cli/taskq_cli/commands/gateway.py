@@ -25,7 +25,8 @@ from taskq_cli.options.serving import (
     tls_options,
     verbosity_options,
 )
-from taskq_cli.options.shared import blobs_option, connection_options, reading_options, time_option
+from taskq_cli.options.shared import blobs_option, connection_options, reading_options
+from taskq_cli.options.values import time_option
 
 LEAST_LEASE_S: Final = 2.0
 #: File descriptors that connections of clients leave for everything else.

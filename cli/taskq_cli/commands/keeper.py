@@ -22,13 +22,8 @@ from taskq_cli.display.output import Record, facts, write_record, write_records
 from taskq_cli.early_exits import stopped_by_signals
 from taskq_cli.invocation import Invocation, needs
 from taskq_cli.options.serving import front_option, log_to_stderr, verbosity_options
-from taskq_cli.options.shared import (
-    connection_options,
-    dry_run_option,
-    shared_options,
-    time_option,
-    together,
-)
+from taskq_cli.options.shared import connection_options, dry_run_option, shared_options, together
+from taskq_cli.options.values import time_option
 
 if TYPE_CHECKING:
     from taskq.front.administration import FrontReport  # the extra may be missing

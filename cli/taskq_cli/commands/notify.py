@@ -17,14 +17,8 @@ from taskq.upkeep.texts import sentence
 from taskq_cli.display.output import Record, as_record, facts, write_record, write_records
 from taskq_cli.display.text import one_line
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import (
-    campaign_option,
-    dry_run_option,
-    limit_option,
-    seconds,
-    shared_options,
-    time_option,
-)
+from taskq_cli.options.shared import campaign_option, dry_run_option, limit_option, shared_options
+from taskq_cli.options.values import seconds, time_option
 from taskq_cli.program import ListGroup
 
 _LOOK_S: Final = 0.2

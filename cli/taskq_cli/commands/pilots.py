@@ -40,10 +40,10 @@ from taskq_cli.options.shared import (
     setting_option,
     setting_value,
     shared_options,
-    time_option,
     together,
     yes_option,
 )
+from taskq_cli.options.values import time_option
 from taskq_cli.program import ListGroup
 
 _UNSEEN_S = 60.0

@@ -34,7 +34,7 @@ from taskq_cli.options.shared import (
     together,
     yes_option,
 )
-from taskq_cli.options.shared import until as parse_until
+from taskq_cli.options.values import until as parse_until
 
 _MOST_VERDICTS: Final = 5
 

@@ -23,7 +23,8 @@ from taskq.planning.trial import Check, measured_costs
 from taskq_agent.protocol import MAX_CLAIM
 from taskq_cli.display.output import as_record, facts, write_record
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import seconds, shared_options
+from taskq_cli.options.shared import shared_options
+from taskq_cli.options.values import seconds
 
 
 def _count(text: str | float) -> int:

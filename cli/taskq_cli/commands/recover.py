@@ -13,14 +13,8 @@ from taskq.model.words import counted
 from taskq_cli.display.output import as_record, write_record
 from taskq_cli.early_exits import confirm
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import (
-    dry_run_option,
-    path_argument,
-    seconds,
-    shared_options,
-    since,
-    yes_option,
-)
+from taskq_cli.options.shared import dry_run_option, path_argument, shared_options, yes_option
+from taskq_cli.options.values import seconds, since
 
 _WEEK_S: Final = 604_800
 

@@ -39,7 +39,7 @@ from taskq_cli.options.shared import (
     together,
     where_option,
 )
-from taskq_cli.options.shared import since as parse_since
+from taskq_cli.options.values import since as parse_since
 
 #: From so many results on, ranking takes seconds: it shows its progress, and proposes an index.
 _LARGE: Final = 500_000

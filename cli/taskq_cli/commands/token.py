@@ -19,13 +19,8 @@ from taskq.model.words import DAY_S, command, counted, instant
 from taskq.pilots.agent_file import checksum_line
 from taskq_cli.display.output import as_record, write_record, write_records
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import (
-    campaign_option,
-    dry_run_option,
-    shared_options,
-    size,
-    time_option,
-)
+from taskq_cli.options.shared import campaign_option, dry_run_option, shared_options
+from taskq_cli.options.values import size, time_option
 
 _MOST_USES: Final = 1_000_000_000
 

@@ -32,13 +32,8 @@ from taskq_cli.display.overview import (
 from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import TasksFailed, TimedOut
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import (
-    below_option,
-    path_argument,
-    seconds,
-    shared_options,
-    time_option,
-)
+from taskq_cli.options.shared import below_option, path_argument, shared_options
+from taskq_cli.options.values import seconds, time_option
 
 CHILDREN: Final = 10
 #: How many times as long as reading an explanation takes it is kept.

@@ -20,7 +20,8 @@ from taskq.results.ranking import Best, dotted
 from taskq.results.selection import Selection, select
 from taskq_cli.display.output import as_record
 from taskq_cli.display.text import one_line
-from taskq_cli.options.shared import Decorator, below_option, campaign_path, complete_path, together
+from taskq_cli.options.shared import below_option, campaign_path, complete_path, together
+from taskq_cli.options.values import Decorator
 from taskq_cli.seeder import SeedInput
 
 _MANY: Final = re.compile(r"([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%")

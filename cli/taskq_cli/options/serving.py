@@ -18,7 +18,8 @@ from taskq.model.errors import ExtraMissing, UsageError
 from taskq_agent import streams
 from taskq_agent.http.gateways import is_loopback
 from taskq_cli.display.text import one_line
-from taskq_cli.options.shared import Decorator, time_option, together
+from taskq_cli.options.shared import together
+from taskq_cli.options.values import Decorator, time_option
 
 verbosity_options: Final = together(
     click.option("--verbose", "-v", is_flag=True, help="Log every detail."),
