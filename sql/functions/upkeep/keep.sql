@@ -66,7 +66,7 @@ begin
                        ('hosts', 0.25, 'no host could be judged'),
                        ('owners', 0.25, 'no owner could be stopped'),
                        ('time', 0.25, 'no attempt could be ended for its time limit'),
-                       ('memory', 0.25, 'no memory could be learnt'),
+                       ('memory', 0.05, 'no memory could be learnt'),
                        ('limits', 1, 'no room could be found in named limits'),
                        ('hedge', 0.25, 'no second attempt could be made'),
                        ('trends', 1, 'no trend could be recorded'),
