@@ -161,7 +161,7 @@ def _empty(top: int) -> None:
 
 
 def _without_files(folder: int) -> List[str]:
-    """Remove what is no folder; return the names of the folders."""
+    """Remove files and links; return the names of the folders that are left."""
     folders = []
     with os.scandir(folder) as entries:
         for entry in entries:

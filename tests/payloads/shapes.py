@@ -122,5 +122,5 @@ def refused(ligand: Ligand) -> None:
 
 
 def odd(smiles: str) -> Odd:
-    """Return what is no data."""
+    """Return a value that has no form as data."""
     return Odd(smiles)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +12,7 @@ from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq_agent.exit_codes import UNDELIVERED
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.helpers.waiting import wait_until
-from tests.helpers.way import Page, Way, way_to
+from tests.helpers.way import Page, Way
 from tests.helpers.worker_node import AgentResult, WorkerNode
 
 LATER_S = 90.0
@@ -31,21 +29,8 @@ def gateway(start_gateway: StartGateway) -> GatewayProcess:
 
 
 @pytest.fixture
-def way(gateway: GatewayProcess) -> Iterator[Way]:
-    with way_to(gateway.port) as way:
-        yield way
-
-
-@pytest.fixture
 def realm(queue: Client, gateway: GatewayProcess) -> Realm:
     return Realm(queue, gateway)
-
-
-@pytest.fixture
-def node(realm: Realm, tmp_path: Path) -> WorkerNode:
-    node = WorkerNode(tmp_path)
-    node.token.write_text(realm.site)
-    return node
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from taskq.results.otlp import Receiver
 from taskq_agent.protocol import PROTOCOL
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.helpers.waiting import BUSY_S, wait_until
-from tests.helpers.way import NGINX_413, PORTAL, Page, Way, limit_of, way_to
+from tests.helpers.way import NGINX_413, PORTAL, Page, Way, limit_of
 from tests.helpers.worker_node import WorkerNode
 from tests.integration.gateway.peers import request_bytes
 from tests.integration.gateway.site import Site
@@ -37,23 +36,8 @@ def gateway(start_gateway: StartGateway) -> GatewayProcess:
 
 
 @pytest.fixture
-def way(gateway: GatewayProcess) -> Iterator[Way]:
-    with way_to(gateway.port) as way:
-        yield way
-
-
-@pytest.fixture
 def realm(queue: Client, gateway: GatewayProcess) -> Realm:
     return Realm(queue, gateway)
-
-
-@pytest.fixture
-def node(realm: Realm, tmp_path: Path) -> WorkerNode:
-    folder = tmp_path / "node"
-    folder.mkdir()
-    node = WorkerNode(folder)
-    node.token.write_text(realm.site)
-    return node
 
 
 def writing(queue: Client, realm: Realm, *tasks: tuple[int, str]) -> Campaign:
