@@ -202,13 +202,13 @@ def _named_limit(blocked: Blocked) -> Reason:
     if limit.holders:
         held = [f"{held.path} ({counted(held.tasks, 'task')})" for held in limit.holders]
         why += f"; it is held by {', '.join(held)}"
+    why += (
+        ". Raise it by `taskq limit set` only if what it stands for, such as licences, allows more"
+    )
     return blocked.reason(
         "named-limit",
         why,
-        [
-            command("limit", "list"),
-            command("limit", "set", names=[limit.name, str(limit.most + 1)]),
-        ],
+        [command("limit", "list")],
         {"limit": limit.name, "used": limit.used, "most": limit.most},
     )
 

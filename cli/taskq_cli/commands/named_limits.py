@@ -5,11 +5,17 @@ from __future__ import annotations
 import click
 
 from taskq.diagnosis.tables.named_limits import COLUMNS
+from taskq.model.errors import NotFound
 from taskq.model.words import counted
 from taskq_cli.display.output import write_record, write_records
 from taskq_cli.display.text import one_line
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import limit_option, reading_options, shared_options
+from taskq_cli.options.shared import (
+    dry_run_option,
+    limit_option,
+    reading_options,
+    shared_options,
+)
 from taskq_cli.program import ListGroup
 
 
@@ -72,16 +78,27 @@ def set_(invocation: Invocation, *, name: str, most: int, owners: tuple[str, ...
 
 @limits.command()
 @click.argument("name")
+@dry_run_option
 @shared_options
-def remove(invocation: Invocation, *, name: str) -> None:
+def rm(invocation: Invocation, *, name: str, dry_run: bool) -> None:
     """Remove a limit; it is taken from the campaigns that name it.
 
     It needs an operator's login.
 
     Example:
-      taskq limit remove oechem
+      taskq limit rm oechem
     """
     with invocation.client() as client:
+        if dry_run:
+            known = {limit.name: limit for limit in client.limits.list()}
+            if name not in known:
+                raise NotFound(f"no limit {name!r:.80}; `taskq limit list` shows all")
+            would = (
+                f"The limit {one_line(name)} would be removed, which "
+                f"{counted(known[name].campaigns, 'campaign')} would lose; nothing was changed."
+            )
+            write_record(invocation.output, {"name": name, "dry_run": True}, would)
+            return
         campaigns = client.limits.remove(name)
     write_record(
         invocation.output,

@@ -40,7 +40,11 @@ def test_limits_are_set_shown_and_removed(
     assert "oechem  2 of 40          2  /d (3)" in taskq.out("limit")
     taskq.out("campaign", "change", "/c", "--named-limit", "")
     assert taskq.json("campaign", "show", "/c")["limits"]["named_limits"] == []
-    removed = taskq.out("limit", "remove", "oechem")
+    would = taskq.out("limit", "rm", "oechem", "--dry-run")
+    assert would.strip() == (
+        "The limit oechem would be removed, which 1 campaign would lose; nothing was changed."
+    )
+    removed = taskq.out("limit", "rm", "oechem")
     assert removed.strip() == "The limit oechem is removed; 1 campaign named it."
     assert taskq.json("limit") == []
 
@@ -50,7 +54,8 @@ def test_limits_are_set_shown_and_removed(
     [
         (("limit", "set", "a b", "1"), 2, "a limit has a name"),
         (("limit", "set", "x", "20001"), 2, "20001"),
-        (("limit", "remove", "x"), 66, "no limit 'x'"),
+        (("limit", "rm", "x"), 66, "no limit 'x'"),
+        (("limit", "rm", "x", "--dry-run"), 66, "no limit 'x'"),
         (("campaign", "create", "/c", "--named-limit", "x", "--", "y"), 66, "no limit 'x'"),
         (("campaign", "create", "/c", "--named-limit", "a b", "--", "y"), 2, "such as oechem"),
     ],
