@@ -17,7 +17,10 @@ _DROPPED: Final = 1 / 3
 
 
 def failing(facts: Facts) -> Iterator[Reason]:
-    """Name the campaigns in which most of the latest first attempts failed."""
+    """Name the campaigns in which most of the latest first attempts failed.
+
+    A campaign pauses itself if that is so on several hosts: one bad host is no reason to pause it.
+    """
     for campaign in facts.first_attempts:
         attempts = campaign.failures + campaign.done
         if campaign.failures < _LEAST or 2 * campaign.failures <= attempts:
@@ -31,7 +34,7 @@ def failing(facts: Facts) -> Iterator[Reason]:
             lost=campaign.failures,
             commands=[
                 command("failures", campaign.campaign),
-                command("campaign", "pause", campaign.campaign),
+                command("host", "list", campaign.campaign),
             ],
             figures={
                 "campaign": campaign.campaign,
