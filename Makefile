@@ -105,17 +105,20 @@ lint: .venv/test ## Check style, types and layers
 agent: .venv/base ## Build dist/taskq-agent.pyz, the agent as one file for worker nodes
 	$(BIN)/python -m taskq.pilots.agent_file dist/taskq-agent.pyz
 
+MANUAL ?= mkdocs.yml
+
 .PHONY: docs
 docs: .venv/docs ## Build the manual as a site in build/site, and check its links
 	rm -rf build/docs build/site
 	mkdir -p build/docs
 	cp --parents -t build/docs $$(git ls-files '*.md' LICENSE deploy docs examples)
 	$(BIN)/python -m tests.helpers.sql_page > build/docs/docs/sql.md
-	$(BIN)/zensical build --strict --clean
+	$(BIN)/zensical build --strict --clean --config-file $(MANUAL)
 
 SITE ?= build/releases
 
 .PHONY: site
+site: MANUAL = mkdocs-releases.yml
 site: docs ## Add the manual to SITE as that of this release, next to the manuals of other releases
 	mkdir -p $(SITE)
 	$(BIN)/python -m tests.helpers.release $(SITE)
