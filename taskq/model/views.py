@@ -209,6 +209,8 @@ class Attempt:
 class AgentView:
     """An open session. silent_s: since its last heartbeat. working: attempts that it holds.
 
+    together: of these, those that share starts, as its last heartbeat says. begun: of them, those
+    that have begun; None if its programs do not say that.
     offers: the tags of its node. draining: whether it leaves when its attempts have ended. token:
     the name of the token that opened it; None for a direct agent. A manager's token counts only
     attempts of its campaigns, and sees only the names of tokens for no others. trouble: why it
@@ -232,6 +234,8 @@ class AgentView:
     opened_at: datetime
     silent_s: float
     working: int
+    together: int
+    begun: int | None
     draining: bool
     token: str | None
     trouble: dict[str, Any] | None

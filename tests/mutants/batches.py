@@ -12,8 +12,8 @@ BATCHES: Final = (
     Mutant(
         "outcome-counts-twice",
         "agents/taskq_agent/handlers/batch.py",
-        "number not in self.tasks or number in self.answered",
-        "number not in self.tasks",
+        "if number in self.answered or (begins and number in self.begun):",
+        "if begins and number in self.begun:",
         "The last outcome of a task counts, and it ends twice.",
         ("tests/unit/test_agent_batches.py",),
     ),
@@ -215,6 +215,22 @@ BATCHES: Final = (
         "return head != self._head or os.fstat(self._fd).st_size < self._read",
         "return False",
         "Outcomes that a program has written over others are not read, and nobody learns why.",
+        ("tests/unit/test_agent_overwritten_outcomes.py",),
+    ),
+    Mutant(
+        "replaced-outcomes-are-not-read",
+        "agents/taskq_agent/handlers/batch_kinds.py",
+        "if not self._is_replaced():",
+        "if True:",
+        "Outcomes in a file that a program has moved over the other are never read.",
+        ("tests/unit/test_agent_overwritten_outcomes.py",),
+    ),
+    Mutant(
+        "repeated-outcomes-end-the-start",
+        "agents/taskq_agent/handlers/batch.py",
+        "if self._repeats < 0:",
+        "if True:",
+        "A program that writes all its outcomes anew each time is ended for what it repeats.",
         ("tests/unit/test_agent_overwritten_outcomes.py",),
     ),
     Mutant(

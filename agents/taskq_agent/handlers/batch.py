@@ -97,6 +97,7 @@ class Outcomes:
     begun: Dict[int, float] = field(default_factory=dict)
     answered: Set[int] = field(default_factory=set)
     _blank: int = 0
+    _repeats: int = 0
     _since: float = field(default_factory=time.monotonic)
     _last: float = field(default_factory=time.monotonic)
     _heard: float = field(default_factory=time.monotonic)
@@ -120,10 +121,7 @@ class Outcomes:
         self.end(ends, begun)
 
     def end(self, ends: Sequence[Tuple[int, Optional[Ended]]], begun: Sequence[int] = ()) -> None:
-        """Take ends of tasks; None for one whose result is in its file.
-
-        begun: those that have begun since the last time.
-        """
+        """Take ends, None for one whose result is in its file, and tasks that have begun since."""
         if begun:
             self._note((), begun)
         if not ends:
@@ -162,6 +160,11 @@ class Outcomes:
         if "cpu_s" in used:
             used["cpu_s"] = round(used["cpu_s"] / ends, 6)
         return {"run_s": round(run_s / ends, 6), **used}
+
+    def read_anew(self) -> None:
+        """Note that lines so far are overwritten; each may come again without being counted."""
+        self.overwritten = True
+        self._repeats = len(self.begun) + 2 * len(self.answered)
 
     def ignore(self, size: int) -> None:
         """Count a line of so many bytes, or a part of one, that says nothing."""
@@ -213,14 +216,17 @@ class Outcomes:
         try:
             answer = results.parsed(line)
             number = answer["id"] - self.first
-            if number not in self.tasks or number in self.answered:
-                raise ValueError("it is about no task that runs")  # noqa: TRY301 - as if unreadable
-            if answer.get("begun") is True:
-                if number in self.begun:
+            begins = answer.get("begun") is True
+            if number in self.answered or (begins and number in self.begun):
+                self._repeats -= 1
+                if self._repeats < 0:
                     self.ignore(len(line))
-                else:
-                    self.begun[number] = self._clock()
-                    begun.append(number)
+                return
+            if number not in self.tasks:
+                raise ValueError("it is about no task of this start")  # noqa: TRY301 - as if torn
+            if begins:
+                self.begun[number] = self._clock()
+                begun.append(number)
                 return
             ended = None
             if not results.is_in_file(answer):
@@ -340,7 +346,7 @@ class Batch:
             if unanswered:
                 text = "the program has exited with 0, and has given this task no outcome"
                 if said.overwritten:
-                    text += "; it has overwritten $TASKQ_OUTCOMES, but must append to it, as by >>"
+                    text += "; it has overwritten $TASKQ_OUTCOMES: it must append, as by >>"
                 self._end_for(
                     said, unanswered, failed(exits.NO_OUTCOME, text, retry=True), end.tail
                 )

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
@@ -28,6 +29,7 @@ from taskq_agent.handlers.live import Tail
 from taskq_agent.handlers.processes import MAX_LINE_BYTES, ChildExited, Group
 from taskq_agent.handlers.resident import FunctionKind, ProcessKind, PythonKind, ResidentKind
 from taskq_agent.protocol import MAX_TAIL_BYTES, Task
+from taskq_agent.scratch import READ_SAFELY, opened
 
 _TASKS_FILE = "taskq-tasks.jsonl"
 _LIST_FILE = "taskq-list.txt"
@@ -134,7 +136,10 @@ class CommandBatches(CommandKind):
 
 
 class AppendedLines:
-    """Whole lines that a program has appended to a file since the last look."""
+    """Whole lines that a program has appended to a file since the last look.
+
+    If the program has overwritten the file, or moved another one to its place, reading begins anew.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -148,17 +153,18 @@ class AppendedLines:
     def give_some(self, said: Outcomes) -> bool:
         """Give as many of them as one look may read; return whether there may be more.
 
-        A line that is too long for an answer is left out. If the program has overwritten the file,
-        reading begins anew.
+        A line that is too long for an answer is left out.
         """
         if self._is_overwritten():
-            said.overwritten = True
             os.lseek(self._fd, 0, os.SEEK_SET)
-            self._unread, self._skips, self._head, self._read = b"", False, b"", 0
+            self._begin_anew(said)
         for _ in range(_READS):
             chunk = os.read(self._fd, _READ_BYTES)
             if not chunk:
-                return False
+                if not self._is_replaced():
+                    return False
+                self._begin_anew(said)
+                continue
             self._read += len(chunk)
             self._head += chunk[: _HEAD_BYTES - len(self._head)]
             *whole, self._unread = (self._unread + chunk).split(b"\n")
@@ -174,6 +180,30 @@ class AppendedLines:
     def _is_overwritten(self) -> bool:
         head = os.pread(self._fd, len(self._head), 0)
         return head != self._head or os.fstat(self._fd).st_size < self._read
+
+    def _is_replaced(self) -> bool:
+        """Return whether another file is in place of the one that is read; then that one is open.
+
+        What is no file, or cannot be opened, is not read.
+        """
+        try:
+            if os.path.samestat(os.lstat(self.path), os.fstat(self._fd)):
+                return False
+            folder, name = os.path.split(self.path)
+            with opened(folder) as inside:
+                other = os.open(name, READ_SAFELY, dir_fd=inside)
+        except OSError:
+            return False
+        if not stat.S_ISREG(os.fstat(other).st_mode):
+            os.close(other)
+            return False
+        os.close(self._fd)
+        self._fd = other
+        return True
+
+    def _begin_anew(self, said: Outcomes) -> None:
+        said.read_anew()
+        self._unread, self._skips, self._head, self._read = b"", False, b"", 0
 
     def close(self) -> None:
         """Close the file."""

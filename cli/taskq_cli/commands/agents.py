@@ -94,9 +94,10 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
     Lists agents that serve PATH or a campaign above or below it, the longest silent first. An agent
     is late after two missed heartbeats, and lost when its lease expires. It is slowed if all tasks
     on its node fail at once, or more than on other nodes; the reasons are below the table.
-    AHEAD: tasks that it has fetched in addition to those in its slots. If so many agents are
-    silent that the queue holds their tasks, a line says until when. Another line says how many
-    agents left within the last hour, and why; --left lists them.
+    AHEAD: tasks that it has fetched in addition to those in its slots. BEGUN: of the tasks that
+    it starts together, those that have begun and have no outcome yet. If so many agents are silent
+    that the queue holds their tasks, a line says until when. Another line says how many agents left
+    within the last hour, and why; --left lists them.
 
     Example:
       taskq agent list /demo

@@ -84,6 +84,23 @@ def warnings(words: Iterable[str], cause: str = "") -> Iterator[Mark]:
         yield Mark("warns", f"{text}; {remedy}" if text else word, f"warns: {word}")
 
 
+def _together(agent: AgentView) -> int:
+    """Return how many of its tasks share starts; some may have ended since its last heartbeat."""
+    return min(agent.together, agent.working)
+
+
+def _alone_in_slots(agent: AgentView) -> int:
+    return min(agent.working - _together(agent), agent.slots)
+
+
+def _begun(agent: AgentView) -> str:
+    """Return how many of those tasks that share starts have begun, such as `12 of 500`."""
+    together = _together(agent)
+    if agent.begun is None or not together:
+        return ""
+    return f"{min(agent.begun, together):,} of {together:,}"
+
+
 def _next_try(agent: AgentView) -> str:
     """Return when a slowed agent tries again, in words."""
     left_s = (agent.trouble or {})["try_in_s"] - agent.silent_s
@@ -98,13 +115,18 @@ AGENTS: Final[tuple[Column[AgentView], ...]] = (
     Column("slots", kind="count"),
     Column(
         "working",
-        lambda agent: min(agent.working, agent.slots),
+        lambda agent: _together(agent) + _alone_in_slots(agent),
         "count",
-        "Tasks in its slots.",
+        "Tasks in its slots, and those that it holds to start them together.",
+    ),
+    Column(
+        "begun",
+        _begun,
+        means="Of those tasks, how many have begun and have no outcome yet, if its programs say.",
     ),
     Column(
         "ahead",
-        lambda agent: max(agent.working - agent.slots, 0) or None,
+        lambda agent: agent.working - _together(agent) - _alone_in_slots(agent) or None,
         "count",
         "Tasks that it has fetched in addition to those in its slots.",
     ),
