@@ -26,7 +26,9 @@ Chem = pytest.importorskip("rdkit.Chem")
 from rdkit.Chem import AllChem, Descriptors, PropertyMol, rdChemReactions  # noqa: E402
 
 gemmi = pytest.importorskip("gemmi")
-from scipy.fft._pocketfft import pypocketfft  # noqa: E402  # functions of pybind11
+from scipy.spatial import _distance_pybind  # noqa: E402  # functions of pybind11
+
+pytestmark = pytest.mark.filterwarnings("ignore:PropertyMol is deprecated")  # users have them still
 
 MOST = 1_000_000
 
@@ -133,7 +135,7 @@ THINGS: dict[str, Callable[[], Any]] = {
     "method of nanobind": lambda: gemmi.UnitCell.is_crystal,
     "object of nanobind": lambda: gemmi.UnitCell(1, 2, 3, 90, 90, 90),
     "unpicklable of nanobind": lambda: gemmi.Element("C"),
-    "function of pybind11": lambda: pypocketfft.c2c,
+    "function of pybind11": lambda: _distance_pybind.pdist_euclidean,
     "function of Cython": lambda: np.random.default_rng,
     "method of Cython": lambda: np.random.rand,
     "ufunc": lambda: np.add,
