@@ -141,7 +141,8 @@ class Agent:
         with ExitStack() as stack:
             spool, results, inherited = None, None, []
             if settings.spool_dir is not None:
-                spool = Spool(settings.spool_dir, settings.name)
+                patience_s = settings.spool_patience_s
+                spool = Spool(settings.spool_dir, settings.name, patience_s=patience_s)
                 stack.callback(spool.close)
                 inherited = spool.open()
                 results = KeptResults(settings.spool_dir, self._transport, self._events.put)
@@ -204,9 +205,11 @@ class Agent:
             summary.undelivered,
         )
         if summary.undelivered:
-            kept = "lost without --spool, and their tasks run again"
-            if spool is not None:
+            kept = "lost, and their tasks run again: name another --spool"
+            if spool is not None and not spool.is_unusable:
                 kept = f"in {spool.path}: the next agent with this --spool sends them"
+                if settings.spool_patience_s:
+                    kept = f"in {spool.path}: the user's next agent for this queue sends them"
             log.warning("reports that did not come through are %s", kept)
         return summary
 

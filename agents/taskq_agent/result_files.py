@@ -17,6 +17,15 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _OTHER = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+def make_own_folder(folder: Path) -> None:
+    """Make a folder of this user in another one; OSError if either is somebody else's."""
+    for path in (folder.parent, folder):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise PermissionError(f"{path} is not a folder of this user; name one by --spool")
+
+
 def path_of(folder: Path, held: Held) -> Path:
     """Return the file of the result of an attempt."""
     return folder / f"{held.lease}-{held.campaign}-{held.task}{SUFFIX}"
@@ -24,6 +33,8 @@ def path_of(folder: Path, held: Held) -> Path:
 
 def keep(folder: Path, held: Held, data: bytes) -> None:
     """Leave a result for the next agent of this spool; OSError if there is no room for it."""
+    if not folder.exists():
+        make_own_folder(folder)
     path = path_of(folder, held)
     unfinished = path.with_suffix(f"{SUFFIX}.new")
     with contextlib.suppress(FileNotFoundError):

@@ -20,7 +20,7 @@ from taskq_agent.http.transport import HttpTransport, is_sendable, token_in
 from taskq_agent.loop import agent_of_processes
 from taskq_agent.protocol import LONGEST_WAIT_S
 from taskq_agent.release import release
-from taskq_agent.run_options import add_options, settings
+from taskq_agent.run_options import add_options, settings, with_spool
 from taskq_agent.self_test import TOKEN_VARIABLE, Node, Unfit, check_node, unfit
 from taskq_agent.streams import LineFormatter, log_to_stderr
 
@@ -56,6 +56,7 @@ def _run(options: argparse.Namespace) -> int:
         gateways = GatewayList(options.gateways, insecure=options.insecure_http)
         dialer = Dialer(tls_context(options.ca, options.tls_cert, options.tls_key))
         agent, runner = settings(vars(options), release=release(), longest_wait_s=LONGEST_WAIT_S)
+        agent, runner = with_spool(agent, runner, *sorted(options.gateways), token)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     if options.spread_s > 0:

@@ -15,6 +15,7 @@ from typing import Any, Callable, Mapping, Optional, Tuple
 from taskq_agent import arguments, resources
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.settings import AgentSettings
+from taskq_agent.spool import PATIENCE_S, default_folder
 
 _WORK = "the work"
 _NODE = "the node"
@@ -144,6 +145,7 @@ OPTIONS = (
         "--spool",
         arguments.folder,
         "keep reports here until they are delivered; agents of one queue may share it",
+        usual="what is undelivered goes below $XDG_CACHE_HOME or ~/.cache",
         dest="spool_dir",
     ),
     _node(
@@ -243,6 +245,17 @@ def settings(parsed: Mapping[str, Any], **further: Any) -> Tuple[AgentSettings, 
     if runner.grace_s >= agent.stop_s:
         raise ValueError("--stop must be longer than --payload-grace, which is a part of it")
     return agent, runner
+
+
+def with_spool(
+    agent: AgentSettings, runner: RunnerSettings, *queue: str
+) -> Tuple[AgentSettings, RunnerSettings]:
+    """Give an agent that names no spool the one of its user for a queue known by these words."""
+    if agent.spool_dir is not None:
+        return agent, runner
+    folder = default_folder(*queue)
+    agent = replace(agent, spool_dir=folder, spool_patience_s=PATIENCE_S)
+    return agent, replace(runner, spool_dir=folder)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -82,6 +82,10 @@ class AgentSettings:
     but only by agents of one queue: to another queue the reports mean nothing. None: reports
     are kept in memory only, and die with the process."""
 
+    spool_patience_s: float = 0.0
+    """How long reports are in memory only, before they go to the spool; at the end, what is left
+    goes there at once. 0: they are written as they come, so a killed process loses none."""
+
     def __post_init__(self) -> None:
         if self.slots < 1:
             raise ValueError(f"slots is {self.slots}; an agent needs at least 1")

@@ -8,6 +8,10 @@ A process holds a lock on its file for as long as it lives (flock). So no file o
 is taken over, and process ids need not be trusted. A file gets its final name only when it is
 locked and complete.
 
+An agent without a folder of its choice has one for its queue below the user's cache. It writes
+there only what the queue has not taken for some seconds, and what is left at its end: so usual work
+writes no file.
+
 Nothing is forced to disk (no fsync). What a killed process has written stays. A node that loses
 power loses a few reports, whose tasks run again when their leases expire. A full disk does not stop
 the work: meanwhile the reports stay in memory.
@@ -17,10 +21,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import logging
 import os
 import re
 import stat
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -29,10 +35,13 @@ from typing import BinaryIO, Callable, Dict, Iterable, Iterator, List, Optional,
 from taskq_agent.core.reports import fence, parsed
 from taskq_agent.locks import lock_at_once
 from taskq_agent.protocol import Held, Report
+from taskq_agent.result_files import make_own_folder
 
 log = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 4 << 20
+#: Seconds that reports stay in memory only, where no folder is named.
+PATIENCE_S = 5.0
 
 #: Names another folder for the spool.
 _OPTION = "--spool"
@@ -44,19 +53,36 @@ _OWN = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _OTHER = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+def default_folder(*queue: str) -> Path:
+    """Return the folder for agents of this user, for a queue known by these words."""
+    digest = hashlib.sha256("\0".join(queue).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    home = os.environ.get("HOME")
+    usual = f"{home}/.cache" if home and os.access(home, os.W_OK) else None
+    parent = os.environ.get("XDG_CACHE_HOME") or usual or tempfile.gettempdir()
+    return Path(parent).absolute() / f"taskq-spool-{os.geteuid()}" / digest
+
+
 class Spool:
     """The reports of one agent process in a folder that agents share.
 
-    Not thread-safe. No method raises OSError: the agent works on without the spool.
+    patience_s: for how long reports are in memory only; 0 writes each at once. Not thread-safe. No
+    method raises OSError: the agent works on without the spool.
     """
 
     def __init__(
-        self, folder: Path, agent: str, clock: Callable[[], float] = time.monotonic
+        self,
+        folder: Path,
+        agent: str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        patience_s: float = 0.0,
     ) -> None:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", agent)[:100]
         self.path = folder / f"{name}-{uuid.uuid4().hex}{_SUFFIX}"
         self._clock = clock
+        self._patience_s = patience_s
         self._lines: Dict[Held, bytes] = {}
+        self._since: Dict[Held, float] = {}
         self._kept_bytes = 0
         self._file: Optional[int] = None
         self._file_bytes = 0
@@ -67,7 +93,8 @@ class Spool:
         """Take over the reports of earlier processes; return them with their line lengths."""
         reports: Dict[Held, Tuple[Report, int]] = {}
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._patience_s:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.ExitStack() as locks:
                 abandoned = list(_abandoned(self.path.parent, locks))
                 for path, file in abandoned:
@@ -87,6 +114,8 @@ class Spool:
     def add(self, held: Held, line: bytes) -> None:
         """Store a report until `forget`."""
         self._keep(held, line)
+        if self._is_patient():
+            return
         try:
             if self._file is None or self._retry_at is not None:
                 self._retry()
@@ -100,6 +129,7 @@ class Spool:
         """Drop reports that have their verdicts; unknown ones are ignored."""
         for held in reports:
             self._kept_bytes -= len(self._lines.pop(held, b""))
+            self._since.pop(held, None)
         if self._file is None:
             return
         try:
@@ -114,6 +144,12 @@ class Spool:
 
     def close(self) -> None:
         """Leave the remaining reports to a later agent."""
+        if self._lines and (self._file is None or self._retry_at is not None):
+            try:
+                self._rewrite()
+                self.is_unusable = False
+            except OSError as error:
+                self._write_failed(error)
         if self._file is None:
             return
         try:
@@ -124,7 +160,13 @@ class Spool:
         os.close(self._file)
         self._file = None
 
+    def _is_patient(self) -> bool:
+        """Return whether nothing has to be written yet: the queue takes reports as they come."""
+        oldest = next(iter(self._since.values()))
+        return self._file is None and self._clock() < oldest + self._patience_s
+
     def _keep(self, held: Held, line: bytes) -> None:
+        self._since.setdefault(held, self._clock())
         self._kept_bytes += len(line) - len(self._lines.get(held, b""))
         self._lines[held] = line
 
@@ -137,6 +179,8 @@ class Spool:
 
     def _rewrite(self) -> None:
         """Replace the file with one that holds just the kept reports."""
+        if self._patience_s:
+            make_own_folder(self.path.parent)
         unfinished = self.path.with_suffix(_SUFFIX + _UNFINISHED)
         file = os.open(unfinished, _OWN, 0o600)
         try:

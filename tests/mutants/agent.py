@@ -136,6 +136,14 @@ AGENT: Final = (
         ("tests/unit/test_agent_abstaining.py",),
     ),
     Mutant(
+        "spool-by-default-forgets-at-the-end",
+        "agents/taskq_agent/spool.py",
+        "        if self._lines and (self._file is None or self._retry_at is not None):",
+        "        if self._lines and self._retry_at is not None:",
+        "What an agent could not deliver is lost at its end.",
+        _SPOOL,
+    ),
+    Mutant(
         "spool-of-the-living-is-taken-over",
         "agents/taskq_agent/spool.py",
         "                lock_at_once(file.fileno(), fcntl.LOCK_EX, _OPTION)\n"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from taskq_agent.core.reports import fence, line, parsed
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report
-from taskq_agent.spool import Spool
+from taskq_agent.spool import PATIENCE_S, Spool, default_folder
 from tests.helpers.open_files import room_for
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -296,3 +296,63 @@ def test_full_disk_tears_no_line_and_loses_no_report(
     ]
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     spool.close()
+
+
+def test_patient_spool_writes_only_what_the_queue_does_not_take(tmp_path: Path) -> None:
+    """Reports that come through leave no file; one that waits, and those after it, are written."""
+    now = [0.0]
+    spool = Spool(tmp_path / "own/queue", "agent", lambda: now[0], patience_s=PATIENCE_S)
+    assert spool.open() == []
+    for task in range(1, 4):
+        now[0] += 1
+        keep(spool, report_of(task))
+        spool.forget([fence(report_of(task))])
+    keep(spool, report_of(4))
+    assert list(tmp_path.iterdir()) == []
+    now[0] += PATIENCE_S
+    keep(spool, report_of(5))
+    (file,) = files_in(tmp_path / "own/queue")
+    assert file.read_bytes() == line(report_of(4)) + line(report_of(5))
+    spool.forget([fence(report_of(4)), fence(report_of(5))])
+    spool.close()
+    assert list((tmp_path / "own/queue").iterdir()) == []
+
+
+def test_patient_spool_leaves_at_its_end_what_is_left(tmp_path: Path) -> None:
+    folder = tmp_path / "own/queue"
+    spool = Spool(folder, "agent", patience_s=PATIENCE_S)
+    spool.open()
+    keep(spool, report_of(1), report_of(2))
+    spool.close()
+    assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
+    after = Spool(folder, "agent", patience_s=PATIENCE_S)
+    assert [report for report, _ in after.open()] == [report_of(1), report_of(2)]
+    after.close()
+
+
+def test_patient_spool_writes_to_no_folder_of_another_user(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as a link that a stranger has put among temporary files."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (tmp_path / "own").symlink_to(theirs)
+    spool = Spool(tmp_path / "own/queue", "agent", patience_s=PATIENCE_S)
+    spool.open()
+    keep(spool, report_of(1))
+    spool.close()
+    assert spool.is_unusable
+    assert list(theirs.iterdir()) == []
+    assert "is not a folder of this user; name one by --spool" in caplog.text
+
+
+def test_default_spool_is_one_for_each_queue_and_outlives_a_job(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    first = default_folder("https://one", "token")
+    assert first.parent == tmp_path / f".cache/taskq-spool-{os.geteuid()}"
+    assert first != default_folder("https://one", "other") != default_folder("https://two", "token")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert default_folder("https://one", "token") == Path("/cache", *first.parts[-2:])

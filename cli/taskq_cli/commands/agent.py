@@ -22,7 +22,7 @@ from taskq_agent import arguments
 from taskq_agent.batch_end import within_batch_job
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import AgentSummary, agent_of_processes
-from taskq_agent.run_options import OPTIONS, Option, settings
+from taskq_agent.run_options import OPTIONS, Option, settings, with_spool
 from taskq_agent.self_test import Node, Unfit, check_node, unfit
 from taskq_agent.settings import AgentSettings
 from taskq_cli.commands.agents import agents
@@ -136,6 +136,7 @@ def run(
             if self_test:
                 check_node(Node(runner.scratch_root, None, None, self_test))
             agent = within_batch_job(agent, os.environ, begun=begun)
+            agent, runner = with_spool(agent, runner, client.database.dsn)
             with keeping(client.database):
                 summary = agent_of_processes(transport, agent, runner).run()
         except Unfit as error:

@@ -86,6 +86,34 @@ def test_large_result_is_uploaded_by_the_next_agent_of_the_spool(
     assert [*(node.folder / "spool").iterdir()] == []
 
 
+def test_result_waits_where_no_spool_is_named(
+    campaign: Campaign, way: Way, node: WorkerNode
+) -> None:
+    """What an agent could not deliver is in its user's cache, and the next agent delivers it."""
+    node.environment["XDG_CACHE_HOME"] = str(node.folder / "cache")
+    refused: list[str] = []
+
+    def judge(method: str, path: str, _: bytes) -> Page | None:
+        refused.append(f"{method} {path}")
+        return Page(502) if any("/blobs/" in line for line in refused) else None
+
+    way.judge = judge
+    with node.at_work(way.url, farewell=1) as agent:
+        wait_until(lambda: any("/blobs/" in line for line in refused), timeout_s=LATER_S)
+        agent.terminate()
+        ended = AgentResult(agent)
+    assert (ended.code, ended.summary["undelivered"]) == (UNDELIVERED, 1), ended.err
+    assert "the user's next agent for this queue sends them" in ended.err
+    (report,) = (node.folder / "cache").rglob("*.reports")
+    assert {path.parent for path in (node.folder / "cache").rglob("*.result")} == {report.parent}
+    way.judge = lambda *_: None
+    ran = node.run(way.url, until_empty=True)
+    assert ran.code == os.EX_OK, ran.err
+    status = campaign.status()
+    assert (status.done, status.failures, status.losses, runs(node)) == (1, 0, 0, 1)
+    assert [*report.parent.iterdir()] == []
+
+
 @pytest.mark.parametrize(
     "how",
     [
