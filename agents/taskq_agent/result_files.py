@@ -8,6 +8,7 @@ import os
 import stat
 from pathlib import Path
 
+from taskq_agent.paths import is_dir
 from taskq_agent.protocol import Held
 from taskq_agent.transport import MAX_BLOB_BYTES
 
@@ -33,7 +34,7 @@ def path_of(folder: Path, held: Held) -> Path:
 
 def keep(folder: Path, held: Held, data: bytes) -> None:
     """Leave a result for the next agent of this spool; OSError if there is no room for it."""
-    if not folder.exists():
+    if not is_dir(folder):
         make_own_folder(folder)
     path = path_of(folder, held)
     unfinished = path.with_suffix(f"{SUFFIX}.new")
