@@ -7,9 +7,15 @@ import math
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Sequence
+
+from taskq_agent.paths import is_dir
+from taskq_agent.scratch import OUTPUT_FOLDER
 
 _LINE_CHARS = 200
+
+#: The folders of the tasks whose payloads a function has got together, in their order.
+together: Sequence[str] = ()
 
 
 def input_path(name: str) -> Path:
@@ -31,12 +37,18 @@ def checkpoint_path() -> Optional[Path]:
     return _folder("TASKQ_CHECKPOINT")
 
 
-def output_path() -> Optional[Path]:
+def output_path(position: Optional[int] = None) -> Optional[Path]:
     """Return the folder whose files are stored with the result of the task, if it succeeds.
 
-    None if the campaign keeps no output files.
+    None if the campaign keeps no output files. position: that of the payload in the list, from 0
+    on, in a function that gets many; ValueError if it is left out there.
     """
-    return _folder("TASKQ_OUT")
+    if not together:
+        return _folder("TASKQ_OUT")
+    if position is None:
+        raise ValueError("this function gets many payloads: say whose folder, output_path(0)")
+    folder = Path(together[position], OUTPUT_FOLDER)
+    return folder if is_dir(folder) else None
 
 
 def progress(fraction: Optional[float], note: str = "") -> None:

@@ -189,7 +189,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     "taskq_agent.handlers.processes": (
         ("MAX_LINE_BYTES", "line of a payload process", "the attempt has failed"),
     ),
-    "taskq_agent.handlers.batch": (
+    "taskq_agent.handlers.outcomes": (
         ("MOST_IGNORED_LINES", "lines of a start that are no outcomes", "the start has failed"),
         ("MOST_IGNORED_BYTES", "bytes of these", "the start has failed"),
     ),

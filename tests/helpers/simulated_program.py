@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from taskq_agent.batches import BatchTerms
 from taskq_agent.handlers.base import Ended
-from taskq_agent.handlers.batch import Batch, Outcomes, StartEnd
+from taskq_agent.handlers.batch import Batch, StartEnd
+from taskq_agent.handlers.outcomes import Outcomes
 from taskq_agent.protocol import Task
 
 

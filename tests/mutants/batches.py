@@ -11,7 +11,7 @@ _MODEL: Final = "tests/property/test_batches.py"
 BATCHES: Final = (
     Mutant(
         "outcome-counts-twice",
-        "agents/taskq_agent/handlers/batch.py",
+        "agents/taskq_agent/handlers/outcomes.py",
         "if number in self.answered or (begins and number in self.begun):",
         "if begins and number in self.begun:",
         "The last outcome of a task counts, and it ends twice.",
@@ -107,15 +107,15 @@ BATCHES: Final = (
     ),
     Mutant(
         "foreign-line-breaks-the-slot",
-        "agents/taskq_agent/handlers/batch.py",
-        "except (ValueError, TypeError, KeyError, AttributeError, results.BadAnswer):",
+        "agents/taskq_agent/handlers/outcomes.py",
+        "except (ValueError, TypeError, LookupError, AttributeError, results.BadAnswer):",
         "except results.BadAnswer:",
         "A line about no task of a start ends the search.",
         (_MODEL,),
     ),
     Mutant(
         "answered-task-starts-again",
-        "agents/taskq_agent/handlers/batch.py",
+        "agents/taskq_agent/handlers/outcomes.py",
         "return [number for number in self.tasks if number not in self.answered]",
         "return [*self.tasks]",
         "Tasks with an outcome start again, and may fail after that.",
@@ -203,7 +203,7 @@ BATCHES: Final = (
     ),
     Mutant(
         "uploads-count-for-limits-of-a-start",
-        "agents/taskq_agent/handlers/batch.py",
+        "agents/taskq_agent/handlers/outcomes.py",
         "return time.monotonic() - self._noting_s",
         "return time.monotonic()",
         "Tasks are too late because the agent uploads the outputs of others.",
@@ -227,7 +227,7 @@ BATCHES: Final = (
     ),
     Mutant(
         "repeated-outcomes-end-the-start",
-        "agents/taskq_agent/handlers/batch.py",
+        "agents/taskq_agent/handlers/outcomes.py",
         "if self._repeats < 0:",
         "if True:",
         "A program that writes all its outcomes anew each time is ended for what it repeats.",

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from taskq_agent.handlers import Ended
-from taskq_agent.handlers.batch import Outcomes
 from taskq_agent.handlers.batch_kinds import AppendedLines
+from taskq_agent.handlers.outcomes import Outcomes
 from taskq_agent.handlers.processes import MAX_LINE_BYTES
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Task
 from tests.helpers.paths import PAYLOADS

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from taskq_agent.handlers.batch import Outcomes
 from taskq_agent.handlers.batch_kinds import AppendedLines
+from taskq_agent.handlers.outcomes import Outcomes
 from taskq_agent.protocol import DONE, FAILED, Task
 from tests.helpers.simulated_program import terms_of
 from tests.helpers.slot_harness import SlotHarness, shell, slot_in

@@ -13,6 +13,7 @@ yields them in the same order. An exception in place of a result is how that tas
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -22,10 +23,11 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from taskq_agent.handlers import containers, environment, exits, results
 from taskq_agent.handlers.base import AttemptOver, failed
-from taskq_agent.handlers.batch import LOOK_S, Outcomes, StartEnd
+from taskq_agent.handlers.batch import LOOK_S, StartEnd
 from taskq_agent.handlers.command import CommandKind, run_program
 from taskq_agent.handlers.definition import PlaceholderMissing, fill
 from taskq_agent.handlers.live import Tail
+from taskq_agent.handlers.outcomes import Outcomes
 from taskq_agent.handlers.processes import MAX_LINE_BYTES, ChildExited, Group
 from taskq_agent.handlers.resident import FunctionKind, ProcessKind, PythonKind, ResidentKind
 from taskq_agent.protocol import MAX_TAIL_BYTES, Task
@@ -39,6 +41,8 @@ _READ_BYTES = 1_048_576
 _READS = 8
 #: The first bytes of the file of outcomes, which change if the program overwrites it.
 _HEAD_BYTES = 4_096
+#: More than a file system keeps of a file in its last block.
+_GROWTH_BYTES = 65_536
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -88,6 +92,9 @@ class CommandBatches(CommandKind):
             )
             while appended.give_some(said):
                 said.check_lines()
+            if ended is None and said.unanswered() and appended.is_disk_full():
+                text = "the disk of its scratch folder is full: outcomes may be lost"
+                ended = failed("disk-full", text, retry=True)
         except AttemptOver as over:
             return StartEnd(over.ended)
         finally:
@@ -169,13 +176,21 @@ class AppendedLines:
             self._head += chunk[: _HEAD_BYTES - len(self._head)]
             *whole, self._unread = (self._unread + chunk).split(b"\n")
             if whole and self._skips:
-                said.ignore(len(whole[0]))
+                said.ignore(whole[0])
                 whole, self._skips = whole[1:], False
             said.take(whole)
             if len(self._unread) > MAX_LINE_BYTES:
                 said.ignored_bytes += len(self._unread)
                 self._unread, self._skips = b"", True
         return True
+
+    def is_disk_full(self) -> bool:
+        """Return whether the file cannot grow any more; call it last, for it grows."""
+        try:
+            os.posix_fallocate(self._fd, os.fstat(self._fd).st_size, _GROWTH_BYTES)
+        except OSError as error:
+            return error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return False
 
     def _is_overwritten(self) -> bool:
         head = os.pread(self._fd, len(self._head), 0)

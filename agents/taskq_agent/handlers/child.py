@@ -22,6 +22,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Dict, Optional, Tuple
 
+from taskq_agent import payload as payload_code
 from taskq_agent import scratch
 from taskq_agent.errors import Continue, FailForGood, HandlerError, NodeBroken
 from taskq_agent.handlers import calls, process_state, results
@@ -179,6 +180,7 @@ class _Child:
         guard.begin(question["folder"], question["env"])
         try:
             os.chdir(question["folder"])
+            payload_code.together = [folder for _, folder, _ in tasks]
             found = self._function([payload for *_, payload in tasks], self._shared)
             if isinstance(found, (list, tuple)) and len(found) != len(tasks):
                 counts = f"{len(found)} results for {len(tasks)} tasks"
@@ -196,6 +198,7 @@ class _Child:
         except BaseException as error:  # noqa: BLE001 - payload code may raise anything
             guard.quiet()
             end = f"{self._refused(error, question['id'])[1:-1]},"
+        payload_code.together = ()
         _flush()
         guard.after_call(failed=bool(end))
         guard.end()

@@ -83,6 +83,8 @@ class Group:
         )
         self.pid = self._process.pid
         self.exited = False
+        #: Whether the child has closed its standard input, and something for it is lost.
+        self.stdin_closed = False
         self._watcher = threading.Thread(target=self._await_exit, daemon=True)
         self._kill_strays = False
         self._unsent = bytearray()
@@ -224,7 +226,8 @@ class Group:
             del self._unsent[: os.write(self._stdin, self._unsent)]
         except BlockingIOError:
             pass
-        except BrokenPipeError:  # it is exiting, which is noticed separately
+        except BrokenPipeError:  # if it is exiting, that is noticed separately
+            self.stdin_closed = True
             self._unsent.clear()
 
 
@@ -293,7 +296,8 @@ class Channel:
         """Discard the output so far; return whether the child can take another question."""
         self.group.read_available()
         self.output.clear()
-        return not (self.group.exited or self.group.stdout_closed)
+        closed = self.group.stdout_closed or self.group.stdin_closed
+        return not (self.group.exited or closed)
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message that has no answer."""
@@ -357,6 +361,7 @@ class Channel:
             or len(self._received) > MAX_LINE_BYTES
             or self.group.exited
             or self.group.stdout_closed
+            or self.group.stdin_closed
         )
 
     def _raise_no_answer(self) -> None:
@@ -365,7 +370,8 @@ class Channel:
         self.group.wait_for_exit(_EXIT_S)  # the end of its output is seen before its exit
         if self.group.exited:
             raise ChildExited
-        raise BadAnswer("closed its standard output")
+        stream = "output" if self.group.stdout_closed else "input"
+        raise BadAnswer(f"closed its standard {stream}")
 
 
 def _answer(line: bytes) -> Dict[str, Any]:

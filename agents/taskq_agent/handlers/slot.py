@@ -260,9 +260,9 @@ class SlotRunner:
             self._kind = None
             end = _of_error(error)
         if not is_over:
-            first, *others = left.values()
             back = Ended(RELEASED, started=False)
-            tell([(first, end), *((task, back) for task in others)], over=True)
+            ends = [(task, back if at else end) for at, task in enumerate(left.values())]
+            tell(ends, over=True)
 
     def _run_batch(
         self,
@@ -310,7 +310,7 @@ class SlotRunner:
 
     def _finished(self, campaign: CampaignTerms, task: Task, ended: Ended, folder: str) -> Ended:
         """Return the end of a task of a batch, its files uploaded."""
-        ended = with_all_required(ended, folder, task, campaign)
+        ended = without_checkpoint(with_all_required(ended, folder, task, campaign))
         return self._transfers.upload_result(task, self._transfers.upload_output(task, ended))
 
     def take_back(self) -> None:
