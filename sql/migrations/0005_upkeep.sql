@@ -63,6 +63,15 @@ exception
 end
 $$;
 
+create table taskq.stall (
+    since timestamptz not null,
+    until timestamptz not null,
+    constraint stall_pkey primary key (since)
+);
+
+comment on table taskq.stall is
+    'When the queue stood still, as keepers saw it: nobody could claim or report. See note_stall.sql.';
+
 create table taskq.brake (
     only_one boolean not null default true,
     since timestamptz,

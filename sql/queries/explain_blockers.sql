@@ -1,8 +1,9 @@
--- The sessions of PostgreSQL that others of this database have been waiting for, for 5 seconds or more: they hold a lock,
--- and wait for none themselves; the one that keeps most first. None on a standby.
+-- The sessions of PostgreSQL that keep this database from its work, for 5 seconds or more: others wait for a lock of
+-- theirs, or they keep a table of the queue from all readers; the one that keeps most first. None on a standby.
 --
 -- login, since, statement: of the session: since when its transaction is open, and its last statement; null: the
--- caller's login may not see them. waiting: how many wait for it. longest_s: for how long the first of them.
+-- caller's login may not see them. waiting: how many wait for it. longest_s: for how long the first of them. tables:
+-- those that nobody else can read. Who waits for a lock of its own is not to blame.
 -- Reads catalogs alone.
 -- @roles all
 -- @standby yes
@@ -17,14 +18,35 @@ with late as materialized (
      group by l.pid
      order by 2
      limit 100
+), kept as materialized (
+    select l.pid, array_agg(distinct c.relname::text order by c.relname::text) as tables
+      from pg_locks l
+      join pg_class c on c.oid = l.relation
+      join pg_namespace n on n.oid = c.relnamespace
+      join pg_stat_activity a on a.pid = l.pid
+     where l.granted
+       and l.mode = 'AccessExclusiveLock'
+       and n.nspname = 'taskq'
+       and c.relkind = 'r'
+       and a.datname = current_database()
+       and a.xact_start < clock_timestamp() - interval '5 s'
+     group by l.pid
+), blocking as (
+    select b.pid, count(b.waiter)::integer as waiting,
+           coalesce(max(extract(epoch from clock_timestamp() - b.since)), 0)::double precision as longest_s
+      from (
+          select b.pid, w.pid as waiter, w.since
+            from late w
+           cross join lateral (select distinct u.pid from unnest(pg_blocking_pids(w.pid)) as u (pid)) b
+           union all
+          select k.pid, null, null from kept k
+      ) b
+     group by b.pid
 )
-select b.pid, s.usename::text as login, s.xact_start as since, left(s.query, 200) as statement,
-       count(*)::integer as waiting,
-       max(extract(epoch from clock_timestamp() - w.since))::double precision as longest_s
-  from late w
- cross join lateral (select distinct u.pid from unnest(pg_blocking_pids(w.pid)) as u (pid)) b
+select b.pid, s.usename::text as login, s.xact_start as since, left(s.query, 200) as statement, b.waiting, b.longest_s,
+       coalesce((select k.tables from kept k where k.pid = b.pid), '{}') as tables
+  from blocking b
   left join pg_stat_activity s on s.pid = b.pid
  where not exists (select from pg_locks l where l.pid = b.pid and not l.granted)
- group by b.pid, s.usename, s.xact_start, s.query
- order by 5 desc, b.pid
+ order by b.waiting desc, b.pid
  limit 3

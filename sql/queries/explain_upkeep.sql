@@ -1,5 +1,5 @@
 -- Who is at work for the whole queue: the keeper (null: there never was one, or the clock was set back since, see
--- believed.sql), the refiller of the front, agents of the campaigns that a manager's token is for.
+-- believed.sql), for how long the queue stood still within the hour (null: it did not), the refiller of the front, agents of the campaigns that a manager's token is for.
 -- Index: session_open, campaign_pkey; all else are single rows.
 -- @roles reader
 -- @standby yes
@@ -17,5 +17,11 @@ select clock_timestamp() as now,
              select c.path from taskq.campaign c where c.campaign_id = s.campaign_id offset 0
          ) c
          where taskq.token_covers(c.path)) as agents,
-       (select h.by_owner from taskq.sharing h) as by_owner
+       (select h.by_owner from taskq.sharing h) as by_owner,
+       (select row_to_json(l)
+          from (select sum(extract(epoch from s.until - greatest(s.since, now() - interval '1 hour'))) as seconds,
+                       max(s.until) as until
+                  from taskq.stall s
+                 where s.until > now() - interval '1 hour') l
+         where l.until is not null) as stalled
   from taskq.keeper k, taskq.front f, taskq.front_refiller r

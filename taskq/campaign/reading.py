@@ -130,13 +130,13 @@ def tasks(subtree: Subtree, status: str | None, choice: Choice) -> Iterator[Task
 
 def explain(subtree: Subtree, key: str | None, *, whole: bool) -> Explanation:
     """Explain why tasks do not run, or not faster; key: why this one does not."""
+    from taskq.diagnosis.explaining import explained  # noqa: PLC0415
     from taskq.diagnosis.facts import MAX_CLASSES, read_facts  # noqa: PLC0415
     from taskq.diagnosis.fleet import Findings, Fleet  # noqa: PLC0415
-    from taskq.diagnosis.rules import explain_campaign  # noqa: PLC0415
     from taskq.diagnosis.task_rules import explain_task  # noqa: PLC0415
 
     if key is None:
-        return explain_campaign(read_facts(subtree.database, subtree.path, whole=whole))
+        return explained(subtree.database, subtree.path, whole=whole)
     task, retries = subtree.task(key), RetryPolicy.from_settings(subtree.row()["settings"])
     facts = read_facts(subtree.database, subtree.path, looks=False, whole=whole)
     if task.status == "failed":  # whose fault that is; hosts and results say nothing about it

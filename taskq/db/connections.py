@@ -235,10 +235,17 @@ class Database(Queries):
         with self._lent() as connection, connection.transaction():
             yield Statements(connection)
 
-    def in_snapshot(self, read: Callable[[Statements], T]) -> T:
-        """Return what a function reads in one snapshot, in a transaction that cannot write."""
+    def in_snapshot(
+        self, read: Callable[[Statements], T], *, lock_wait_s: float | None = None
+    ) -> T:
+        """Return what a function reads in one snapshot, in a transaction that cannot write.
+
+        lock_wait_s: how long a statement waits for somebody's lock before it raises `Unavailable`.
+        """
         with self.transaction() as snapshot:
             snapshot.execute("audit_snapshot")
+            if lock_wait_s is not None:
+                snapshot.execute("limit_lock_waits", lock_timeout=f"{round(lock_wait_s * 1000)}ms")
             return read(snapshot)
 
     def execute(self, name: str, /, **values: object) -> None:

@@ -123,7 +123,7 @@ class GatewayQueries(Queries):
                     return self.rows(name, **values | {"tasks": tasks[:half]}) + self.rows(
                         name, **values | {"tasks": tasks[half:]}
                     )
-            raise refused.error(name) from None
+            raise refused.error(name) from refused
 
     def results_when_ended(self, campaign: int, tasks: Sequence[int], within_s: float) -> list[Row]:
         """Return results of some tasks as soon as one has ended; none if it ended otherwise.

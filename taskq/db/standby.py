@@ -121,9 +121,11 @@ class StandbyReads(Queries):
 
         return self._ask(name, ask)
 
-    def in_snapshot(self, read: Callable[[Statements], T]) -> T:
-        """Return what a function reads in one snapshot."""
-        return self._either(lambda database: database.in_snapshot(read))
+    def in_snapshot(
+        self, read: Callable[[Statements], T], *, lock_wait_s: float | None = None
+    ) -> T:
+        """Return what a function reads in one snapshot; lock_wait_s: as for `Database`."""
+        return self._either(lambda database: database.in_snapshot(read, lock_wait_s=lock_wait_s))
 
     def _ask(self, name: str, ask: Callable[[Database], T]) -> T:
         if not find(name).on_standby:

@@ -46,6 +46,9 @@ _DRAWN_IDS: Final = frozenset(
     for table in ("blob", "campaign", "pilot", "result_index", "session", "spec", "token")
 )
 
+#: The code with which a gateway says so; see `taskq.gateway.errors`.
+TOO_LONG: Final = "too_long"
+
 #: The name of the embedded server in messages.
 EMBEDDED: Final = "the embedded PostgreSQL"
 
@@ -78,6 +81,15 @@ def translated(what: str) -> Iterator[None]:
         raise UsageError(f"{what} takes only valid Unicode: {error.object!r:.80}") from error
     except psycopg.Error as error:
         raise _of_server(what, error) from error
+
+
+def waited_for_lock(error: Unavailable) -> bool:
+    """Return whether a statement waited too long, at PostgreSQL or at a gateway.
+
+    A gateway does not say whether it waited for a lock.
+    """
+    cause = error.__cause__
+    return isinstance(cause, psycopg.errors.LockNotAvailable) or getattr(cause, "code", "") == TOO_LONG
 
 
 def _of_server(what: str, error: psycopg.Error) -> TaskqError:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from taskq.diagnosis.reasons import Reason, brief, verb
+from taskq.db.access import Queries
+from taskq.diagnosis.reasons import Reason, brief, some, verb
 from taskq.model.words import counted, duration, instant
 
 
@@ -20,6 +22,28 @@ class Blocker:
     statement: str | None
     waiting: int
     longest_s: float
+    tables: Sequence[str]
+
+    @property
+    def keeps(self) -> str:
+        """What it keeps from whom, in words."""
+        it = f"the session {self.pid} of {self.login or 'an unknown login'}"
+        if self.waiting:
+            return (
+                f"{counted(self.waiting, 'session')} of the database "
+                f"{verb(self.waiting, 'waits', 'wait')} for up to {duration(self.longest_s)} for a "
+                f"lock that {it} holds"
+            )
+        number = len(self.tables)
+        return (
+            f"Nobody can read the {verb(number, 'table', 'tables')} {some(self.tables)}, which {it} "
+            "keeps locked"
+        )
+
+
+def read_blockers(database: Queries) -> list[Blocker]:
+    """Return the sessions that keep the server from its work; they can be read at any time."""
+    return [Blocker(**row) for row in database.rows("explain_blockers")]
 
 
 def server_blocked(blockers: Iterable[Blocker]) -> Iterator[Reason]:
@@ -27,15 +51,26 @@ def server_blocked(blockers: Iterable[Blocker]) -> Iterator[Reason]:
     for it in blockers:
         since = f", in a transaction since {instant(it.since)}" if it.since else ""
         last = f"; its last statement: {brief(it.statement)}" if it.statement else ""
-        number = counted(it.waiting, "session")
         yield Reason(
             "server-blocked",
-            f"{number} of the database {verb(it.waiting, 'waits', 'wait')} for up to "
-            f"{duration(it.longest_s)} for a lock that the session {it.pid} of "
-            f"{it.login or 'an unknown login'} holds{since}{last}. Results wait meanwhile; cancel "
+            f"{it.keeps}{since}{last}. Results wait meanwhile; cancel "
             "nothing. Its owner should end the transaction; an administrator of "
             f"PostgreSQL can end it by: select pg_terminate_backend({it.pid})",
             lost=it.waiting,
             blocks=True,
             figures={"pid": it.pid, "waiting": it.waiting, "longest_s": it.longest_s},
         )
+
+
+def stood_still(stalled: Mapping[str, Any] | None) -> Iterator[Reason]:
+    """Say that the queue stood still within the hour. stalled: see `explain_upkeep.sql`."""
+    if stalled is None:
+        return
+    until = instant(datetime.fromisoformat(stalled["until"]))
+    yield Reason(
+        "stood-still",
+        f"The queue stood still for {duration(stalled['seconds'])} within the hour, until {until}: "
+        "the server was away, or a session kept a table for itself, so nobody could claim or "
+        "report. No attempt is judged by that time.",
+        figures={"stalled_s": stalled["seconds"], "until": until},
+    )

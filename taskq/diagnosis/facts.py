@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from taskq.db.access import Queries
 from taskq.db.connections import Database
@@ -16,7 +16,7 @@ from taskq.db.named_limits import NamedLimit, read_limits
 from taskq.db.owners import Owner
 from taskq.db.rows import Row
 from taskq.db.standby import StandbyReads
-from taskq.diagnosis.blockers import Blocker
+from taskq.diagnosis.blockers import Blocker, read_blockers
 from taskq.diagnosis.campaign_tree import read_tree
 from taskq.diagnosis.fleet import Findings, Fleet
 from taskq.diagnosis.forecast import Forecast
@@ -38,6 +38,8 @@ MAX_LOST: Final = 200
 MAX_OVERDUE: Final = 100
 #: Failed tasks of each campaign whose last class is read.
 MAX_FAILED: Final = 500
+#: Seconds after which a reader that waits for somebody's lock looks whose it is.
+LOCK_WAIT_S: Final = 5.0
 #: Most frequent classes of failures that are judged: with thousands of hosts each takes 0.1 s.
 MAX_CLASSES: Final = 8
 
@@ -204,7 +206,8 @@ class Upkeep:
     """The queue as a whole. agents: open sessions, of all campaigns that the caller may see.
 
     keeper_until: the end of the latest keeper's term; None if there never was one. by_owner:
-    whether owners share first.
+    whether owners share first. stalled: the seconds for which the queue stood still within the hour,
+    and until when, as ISO 8601; None if it did not.
     """
 
     now: datetime
@@ -214,6 +217,7 @@ class Upkeep:
     refilled: bool
     agents: int
     by_owner: bool
+    stalled: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +278,14 @@ def read_facts(
     """Read the facts about a campaign and all below it; raise `NotFound` if there is none.
 
     looks: whether to read the latest attempts too. whole: for callers that may see the whole queue:
-    whether to include campaigns elsewhere on the same agents, tokens, and totals of all.
+    whether to include campaigns elsewhere on the same agents, tokens, and totals of all. Raise
+    `Unavailable` after `LOCK_WAIT_S` if somebody keeps a table from all readers.
     """
     if isinstance(database, (Database, StandbyReads)):
-        return database.in_snapshot(lambda snapshot: _read(snapshot, path, looks, whole, read_odd))
+        return database.in_snapshot(
+            lambda snapshot: _read(snapshot, path, looks, whole, read_odd),
+            lock_wait_s=LOCK_WAIT_S,
+        )
     return _read(database, path, looks, whole, read_odd)
 
 
@@ -337,7 +345,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         if status.failures
         else [],
         past=None if past is None else Past(**past),
-        blockers=[Blocker(**row) for row in snapshot.rows("explain_blockers")] if whole else [],
+        blockers=read_blockers(snapshot) if whole else [],
     )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from taskq.diagnosis.blockers import server_blocked
+from taskq.diagnosis.blockers import server_blocked, stood_still
 from taskq.diagnosis.facts import CampaignFacts, Facts
 from taskq.diagnosis.faults import (
     ended_in,
@@ -49,6 +49,7 @@ def explain_campaign(facts: Facts) -> Explanation:
         kept, served = obstacles(facts)
         reasons += kept
         reasons += server_blocked(facts.blockers)
+        reasons += stood_still(facts.upkeep.stalled)
         reasons += upkeep(facts)
         reasons += _delayed(facts)
         reasons += _leased_ahead(facts, ahead)

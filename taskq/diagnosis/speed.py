@@ -95,7 +95,6 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
         blocks=not running,
         commands=[
             command("campaign", "change", served[0].path, "--weight", f"{served[0].weight * 2:g}"),
-            command("campaign", "pause", most.path),
             more,
         ],
         figures=figures | {"share": share, "weight": weight},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskq.db.translation import TOO_LONG
 from taskq.gateway.http.errors import Busy, ErrorAnswer, TooLarge
 from taskq.gateway.messages import BadRequest
 from taskq.model import errors
@@ -53,7 +54,7 @@ KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (errors.ValueRefused, 422, "refused"),
     (errors.UsageError, 422, "refused"),
     (Refused, 422, "refused"),
-    (StatementTooLong, 504, "too_long"),
+    (StatementTooLong, 504, TOO_LONG),
     (Busy, 503, "busy"),
     (Draining, 503, "draining"),
     (AnswerUnreadable, 500, "unreadable"),

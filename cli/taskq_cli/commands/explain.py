@@ -11,12 +11,14 @@ import click
 from taskq import Client
 from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.blame import FailureVerdict
+from taskq.diagnosis.explaining import explained
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Explanation
 from taskq.diagnosis.tables.places import about_sample, columns
 from taskq.diagnosis.tables.tasks import CAUSES, CLASSES, FAILURES
 from taskq.model.columns import Column, without
-from taskq.model.errors import UsageError
+from taskq.model.errors import NotFound, UsageError
+from taskq.model.seed import check_path
 from taskq.model.views import FailureCause
 from taskq.model.words import command
 from taskq_cli.commands.logs import hinting_at_keys
@@ -48,7 +50,7 @@ def explain(invocation: Invocation, *, path: str, key: str | None) -> None:
     """
     with invocation.reader() as client:
         if key is None:
-            explanation = client.campaign(path).explain()
+            explanation = _explained(client, path)
         else:
             with hinting_at_keys(client, path, key):
                 explanation = client.campaign(path).explain(key)
@@ -57,6 +59,14 @@ def explain(invocation: Invocation, *, path: str, key: str | None) -> None:
         sys.stdout.write(_text(explanation))
     else:
         write_record(invocation.output, as_record(explanation) | {"behind_s": behind_s}, "")
+
+
+def _explained(client: Client, path: str) -> Explanation:
+    """Explain without a look at the campaign first, for which a lock could let it wait."""
+    try:
+        return explained(client.queries, check_path(path))
+    except NotFound:
+        return client.campaign(path).explain()
 
 
 def _text(explanation: Explanation) -> str:

@@ -11,12 +11,11 @@ from typing import Final
 from taskq import Client
 from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.campaign_tree import Tree
-from taskq.diagnosis.facts import read_facts
+from taskq.diagnosis.explaining import explained
 from taskq.diagnosis.fleet import Fleet
 from taskq.diagnosis.odd_results import kept_odd_results
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Explanation
-from taskq.diagnosis.rules import explain_campaign
 from taskq.diagnosis.servers import read_servers
 from taskq.diagnosis.tables import owners as owners_table
 from taskq.diagnosis.tables import places as places_table
@@ -149,7 +148,7 @@ class Panels:
         return Panel(_reasons(self._client.campaign(subject.path).explain(subject.key)))
 
     def _explained(self, path: str) -> Explanation:
-        return explain_campaign(read_facts(self._client.queries, path, read_odd=self._read_odd))
+        return explained(self._client.queries, path, read_odd=self._read_odd)
 
     def _failed_tasks(self, path: str, pictures: Sequence[render.Picture]) -> Panel:
         nodes = [node.own for node in self._tree().within(path) if node.own.failed]

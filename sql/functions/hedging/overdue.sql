@@ -4,7 +4,7 @@
 --
 -- campaign: its path. usual_s: the seconds from its claim within which nine of ten successes have ended. limit_s: the
 -- seconds after which an attempt is overdue.
--- Attempts of agents that cannot report do not count, see cannot_report().
+-- Attempts of agents that cannot report do not count, see cannot_report(); nor times in which the queue stood still.
 -- Error TQ404: no such campaign.
 --
 -- Judges the 20 campaigns with most working tasks, if 20 successes of them are known; see slow_after(). If there is
@@ -31,9 +31,11 @@ declare
     v_now constant timestamptz := clock_timestamp();
     v_campaigns bigint[];
     v_usual double precision[];
+    v_before timestamptz[];
 begin
-    select array_agg(u.campaign_id), array_agg(u.usual_s)
-      into v_campaigns, v_usual
+    select array_agg(u.campaign_id), array_agg(u.usual_s),
+           array_agg(taskq.served_ago(v_now, greatest(60, 5 * u.usual_s)))
+      into v_campaigns, v_usual, v_before
       from (
           select k.campaign_id, taskq.slow_after(k.campaign_id) / 2 as usual_s
             from (
@@ -52,9 +54,9 @@ begin
     end if;
     return query
         select c.path, s.key, w.host, w.claimed_at,
-               extract(epoch from v_now - w.claimed_at)::double precision, w.usual_s, w.limit_s
+               taskq.served_s(w.claimed_at, v_now), w.usual_s, greatest(60, 5 * w.usual_s)
           from (
-              select h.campaign_id, h.task_id, h.claimed_at, n.host, u.usual_s, l.limit_s
+              select h.campaign_id, h.task_id, h.claimed_at, n.host, u.usual_s
                 from (
                     select s.session_id, s.host
                       from taskq.session s
@@ -82,11 +84,11 @@ begin
                      cross join lateral unnest(b.tasks) as k (task_id)
                ) h
                cross join lateral (
-                    select v_usual[array_position(v_campaigns, h.campaign_id)] as usual_s offset 0
+                    select v_usual[p.place] as usual_s, v_before[p.place] as before
+                      from (select array_position(v_campaigns, h.campaign_id) as place) p
+                    offset 0
                ) u
-               cross join lateral (select greatest(60, 5 * u.usual_s) as limit_s offset 0) l
-               where u.usual_s is not null
-                 and h.claimed_at < v_now - make_interval(secs => l.limit_s)
+               where h.claimed_at < u.before
                order by h.claimed_at, h.task_id
                limit p_most
           ) w

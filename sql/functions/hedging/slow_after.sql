@@ -1,6 +1,6 @@
 -- slow_after(campaign): the seconds from its claim after which an attempt is slow compared with others: twice
 -- the time within which nine of ten of the campaign's latest successes had ended. Null: fewer than 20 are
--- known, or many tasks have one start: they wait for each other. A part of hedge(), which pins the settings; not
+-- known, or many tasks have one start: they wait for each other. Times in which the queue stood still do not count. A part of hedge(), which pins the settings; not
 -- for clients.
 --
 -- Reads 400 attempts of the tasks that were seeded last among those with an attempt: claims go in that order.
@@ -19,7 +19,7 @@ begin
     end if;
     return (
         select 2 * percentile_disc(0.9) within group (
-                   order by extract(epoch from r.ended_at - r.claimed_at))
+                   order by taskq.served_s(r.claimed_at, r.ended_at))
           from (
               select a.outcome, a.error_class, a.claimed_at, a.ended_at
                 from taskq.attempt a

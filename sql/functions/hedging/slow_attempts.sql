@@ -1,5 +1,5 @@
 -- slow_attempts(campaign, after_s, most): the running attempts of a campaign that were claimed longer ago
--- than this and that hedge_task() may hedge, the oldest first. A part of hedge(), which pins the settings;
+-- than this, by the time in which the queue served, and that hedge_task() may hedge, the oldest first. A part of hedge(), which pins the settings;
 -- not for clients.
 --
 -- Leaves out tasks that were hedged before, and those that one more failure ends: that does not change while
@@ -13,13 +13,14 @@ language plpgsql
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_before constant timestamptz := taskq.served_ago(v_now, p_after_s);
     v_lineage constant bigint[] := (
         select c.lineage from taskq.campaign c where c.campaign_id = p_campaign);
     v_max_attempts constant integer := (
         select c.max_attempts from taskq.campaign c where c.campaign_id = p_campaign);
 begin
     return query
-        select w.task_id, w.lease_id, s.host, extract(epoch from v_now - w.claimed_at)::double precision
+        select w.task_id, w.lease_id, s.host, taskq.served_s(w.claimed_at, v_now)
           from (
               select s.session_id, s.host, s.campaign_id
                 from taskq.session s
@@ -41,7 +42,7 @@ begin
          ) w
          where s.campaign_id = any (v_lineage)
            and w.campaign_id is not distinct from p_campaign
-           and w.claimed_at < v_now - make_interval(secs => p_after_s)
+           and w.claimed_at < v_before
            and w.failures + 1 < v_max_attempts
            and (w.attempt = 1
                 or (select count(*)

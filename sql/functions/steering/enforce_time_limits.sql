@@ -4,6 +4,7 @@
 --
 -- Agents know the limit of the moment of the claim. Such an attempt is released and does not count, since it may
 -- have waited in its agent; the next one has the new limit from its start.
+-- Times in which the queue stood still do not count, see served_ago().
 -- Agents that cannot report keep theirs: what has ended there must not be dropped, see cannot_report().
 -- Tasks that have one start together wait for each other, and only their agent knows which has begun: they stay.
 -- Result: how many were ended, at most 1,000.
@@ -80,7 +81,7 @@ begin
           from jsonb_to_recordset(v_held) as h (
                    campaign_id bigint, task_id bigint, lease_id uuid, session_id bigint,
                    time_limit_s double precision, due_at timestamptz)
-         where h.due_at < v_now
+         where h.due_at < taskq.served_ago(v_now, h.time_limit_s) + make_interval(secs => h.time_limit_s)
          group by h.campaign_id
          order by h.campaign_id
     loop

@@ -26,10 +26,11 @@ language plpgsql
 as $$
 declare
     v_until timestamptz;
+    v_last timestamptz;
     v_part record;
 begin
     p_term_s := least(p_term_s, 3600);
-    select k.until into v_until
+    select k.until, case when k.rounds > 0 then k.renewed_at end into v_until, v_last
       from taskq.keeper k
      where k.holder = p_holder or k.until < clock_timestamp()
         or taskq.believed(k.until, clock_timestamp()) is null
@@ -44,6 +45,7 @@ begin
            renewed_at = clock_timestamp(),
            rounds = rounds + 1;
     perform taskq.note_serving(v_until);
+    perform taskq.note_stall(v_last);
     v_until := coalesce(taskq.believed(v_until, clock_timestamp()), clock_timestamp());
     -- From a little back, or from when the last keeper's term ended; once a minute or so, all that is left.
     lost := taskq.expire(

@@ -14,12 +14,11 @@ from taskq.campaign.campaign import Campaign
 from taskq.db.owners import Owner, ShareBy
 from taskq.diagnosis.blame import FailureVerdict
 from taskq.diagnosis.campaign_tree import CampaignNode, Tree, parent, usual_levels
-from taskq.diagnosis.facts import read_facts
+from taskq.diagnosis.explaining import explained
 from taskq.diagnosis.fleet import Fleet
 from taskq.diagnosis.odd_results import kept_odd_results
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Explanation
-from taskq.diagnosis.rules import explain_campaign
 from taskq.diagnosis.sample import ended_attempts
 from taskq.diagnosis.servers import read_servers
 from taskq.diagnosis.shared_readings import Readings
@@ -180,8 +179,7 @@ class Pages:
         )
 
     def _explained(self, path: str, whole: bool) -> Explanation:
-        facts = read_facts(self._client.queries, path, whole=whole, read_odd=self._read_odd)
-        return explain_campaign(facts)
+        return explained(self._client.queries, path, whole=whole, read_odd=self._read_odd)
 
     async def _tree(self, path: str) -> Tree:
         """Return a tree that has this campaign; raise `UnknownCampaign`."""

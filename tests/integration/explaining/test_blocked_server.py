@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import psycopg
+import pytest
 
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
 from tests.helpers.meanwhile import meanwhile
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
@@ -38,4 +40,24 @@ def test_server_that_a_stranger_blocks_is_named_and_no_task_is_accused(
             assert f"select pg_terminate_backend({stranger.info.backend_pid})" in text
             assert "overdue" not in reasons
             stranger.rollback()
+    assert "server-blocked" not in {it.code for it in explained(campaign).reasons}
+
+
+@pytest.mark.parametrize("table", ["campaign", "session", "keeper"])
+def test_explanation_names_who_keeps_a_table_from_all_readers(
+    table: str, make: Make, dsn: str, taskq: CommandLine
+) -> None:
+    """Instead of waiting for that session: what holds it, and the administrator's remedy."""
+    campaign = make("/c", tasks=3)
+    with psycopg.connect(dsn) as stranger:
+        stranger.execute(f"lock table taskq.{table} in access exclusive mode")
+        found = explained(campaign)
+        (reason,) = found.reasons
+        assert found.headline.startswith("the database stands still")
+        assert reason.code == "server-blocked"
+        assert reason.blocks
+        assert f"the session {stranger.info.backend_pid} of {stranger.info.user}" in reason.text
+        assert f"taskq.{table} in access exclusive" in reason.text
+        assert f"session {stranger.info.backend_pid}" in taskq("explain", "/c").stdout
+        stranger.rollback()
     assert "server-blocked" not in {it.code for it in explained(campaign).reasons}
