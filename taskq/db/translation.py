@@ -89,7 +89,9 @@ def waited_for_lock(error: Unavailable) -> bool:
     A gateway does not say whether it waited for a lock.
     """
     cause = error.__cause__
-    return isinstance(cause, psycopg.errors.LockNotAvailable) or getattr(cause, "code", "") == TOO_LONG
+    return (
+        isinstance(cause, psycopg.errors.LockNotAvailable) or getattr(cause, "code", "") == TOO_LONG
+    )
 
 
 def _of_server(what: str, error: psycopg.Error) -> TaskqError:

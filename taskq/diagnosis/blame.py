@@ -6,17 +6,20 @@ import json
 import math
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Final, Literal, TypeAlias
 
 from taskq.diagnosis.bans import Ban
-from taskq.diagnosis.evidence import Share, share
+from taskq.diagnosis.evidence import RunTimeSums, Share, share
 from taskq.diagnosis.judging import (
     Judgement,
     failing_elsewhere_too,
     failing_hosts_apart,
     is_failing,
+    is_split,
+    split_words,
 )
 from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, SampleSize, by_place, size_of
 from taskq.model.settings import size_text
@@ -42,6 +45,10 @@ _YEAR_S: Final = 31_536_000.0
 _HALF: Final = 0.5
 #: A larger share of tasks that fail again may be all of them.
 _SURE: Final = 0.9
+#: Successes from whose times a limit is estimated, and by what it becomes larger at least, at most.
+_LEAST_ENDED: Final = 20
+_LEAST_RAISED: Final = 1.25
+_MOST_RAISED: Final = 10.0
 #: Of so many tasks one may fail for good by chance.
 _FEW: Final = 1_000
 _MOST_ATTEMPTS: Final = 20
@@ -64,6 +71,8 @@ class TaskFates:
     max_attempts: int | None = None
     output_bytes: int | None = None
     memory_learns: bool = False
+    last_tries: int = 0
+    last_done: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,7 @@ class FailureVerdict:
     means that a task which has failed fails no more often than others, unclear that the sample is
     not enough. why: the evidence, in words. places: the hosts or sites at fault; bans: their bans.
     message: of the latest such attempt, at a host at fault if there is one; empty if it is unknown
-    or adds nothing. sample: its size. raised: the option, with its value, that doubles the limit
+    or adds nothing. sample: its size. raised: the option, with its value, that raises the limit
     that attempts exceeded, or allows as many attempts as chance needs; empty if none.
     """
 
@@ -182,9 +191,14 @@ def _verdict(
     if side == "campaign" and was.high < share(_bad(here), whole).low:
         why += "; before the campaign or its inputs were last changed, or it was resumed, "
         why += f"{percent(was.share)} of {counted(was.attempts, 'attempt')} did"
-    raised = _raised(fates) if side == "campaign" else ()
+    limit_s = _enough_s(groups, fates)
+    raised = _raised(fates, limit_s) if side == "campaign" else ()
+    if side == "campaign" and limit_s is not None:
+        why += "; the new one follows from the times of those that ended: how long the others would"
+        why += " have taken is unknown"
     if side == "chance" and (enough := _enough(fates, share(_bad(here), whole).share)):
-        why += f"; with {enough} attempts, one task in {_FEW:,} fails for good"
+        why += f"; with {enough} attempts, one task in {_FEW:,} fails for good: of "
+        why += f"{counted(fates.last_tries, 'last attempt')}, {fates.last_done:,} succeeded"
         raised = "--max-attempts", str(enough)
     kind = "host" if side == "node" else side
     return FailureVerdict(
@@ -211,7 +225,7 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
     hosts, sites = by_place(groups, "host"), by_place(groups, "site")
     all_bad = _bad(groups)
     judged = Judgement(hosts)
-    bad_hosts = sorted(judged.failing - {""}, key=lambda name: -_bad(hosts[name]))
+    bad_hosts = sorted(judged.failing - {""}, key=lambda name: (-_bad(hosts[name]), name))
     # A site is at fault if several hosts fail even without its few bad ones.
     apart = failing_hosts_apart(groups, judged.failing)
     of_sites = {
@@ -221,23 +235,44 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
     judged_sites = Judgement(of_sites)
     bad_sites = [
         name
-        for name in sorted(judged_sites.failing - {""}, key=lambda name: -_bad(sites[name]))
+        for name in sorted(judged_sites.failing - {""}, key=lambda name: (-_bad(sites[name]), name))
         if is_failing(judged_sites.comparison(name, failing_elsewhere_too(of_sites[name])))
     ]
     if sum(_bad(sites[name]) for name in bad_sites) > _HALF * all_bad:
         return "site", _evidence("at", bad_sites, judged_sites), bad_sites
     if sum(_bad(hosts[name]) for name in bad_hosts) > _HALF * all_bad:
-        return "node", _evidence("on", bad_hosts, judged), bad_hosts
+        return _of_hosts(bad_hosts, hosts, judged, fates)
+    return _known(fates) or _of_tasks(hosts, judged, fates)
+
+
+def _of_hosts(
+    bad: Sequence[str],
+    hosts: Mapping[str, Sequence[AttemptGroup]],
+    judged: Judgement,
+    fates: TaskFates,
+) -> tuple[Side, str, Sequence[str]]:
+    """Return the verdict where most failures are those of hosts that clearly fail more."""
+    evidence = _evidence("on", bad, judged)
+    some_end = any(group.outcome == "done" for name in bad for group in hosts[name])
+    if fates.error_class == TIME_LIMIT and some_end and (known := _known(fates)):
+        return known[0], f"{known[1]}; {evidence}", []  # these hosts are slow
+    if is_split(len(bad), len(hosts)):
+        return "unclear", f"{evidence}; {split_words(len(hosts))}", []
+    return "node", evidence, bad
+
+
+def _of_tasks(
+    hosts: Mapping[str, Sequence[AttemptGroup]], judged: Judgement, fates: TaskFates
+) -> tuple[Side, str, Sequence[str]]:
+    """Return the verdict where no place is at fault."""
     tried = fates.again + fates.then_done
     again = share(fates.again, tried)
     rest = [group for name, some in hosts.items() if name not in judged.failing for group in some]
     everywhere = share(_bad(rest), _all(rest))
     # Bad tasks fail again; by chance, they fail again as often as any task fails.
-    passes = tried > 0 and (
+    passes = again.high - again.low <= _HALF and (
         again.high < _HALF or (again.high < _SURE and again.share <= everywhere.high)
     )
-    if not passes and (known := _known(fates)):
-        return known
     many = counted(len(hosts), "host")
     if everywhere.low > _HALF and len(hosts) > 1:
         text = f"{percent(everywhere.share)} of all attempts on {many} fail this way"
@@ -267,7 +302,7 @@ def _known(fates: TaskFates) -> tuple[Side, str, Sequence[str]] | None:
         text = f"{counted(fates.attempts, 'attempt')} took more memory than most; the campaign "
         text += f"learns it, and gives {', then '.join(map(size_text, fates.memory))}"
         return "unclear", text, []
-    if not _raised(fates):
+    if not _raised(fates, None):
         return None
     if fates.error_class == OUT_OF_MEMORY:
         limit = f"took more memory than it allows, now {size_text((fates.memory or [0])[-1])}"
@@ -278,21 +313,55 @@ def _known(fates: TaskFates) -> tuple[Side, str, Sequence[str]] | None:
     return "campaign", f"{counted(fates.attempts, 'attempt')} {limit}", []
 
 
-def _raised(fates: TaskFates) -> Sequence[str]:
-    """Return the option that doubles the limit that attempts exceeded; empty if there is none."""
+def _enough_s(groups: Iterable[AttemptGroup], fates: TaskFates) -> float | None:
+    """Return the time within which nearly all attempts would end, by those that do; else None.
+
+    What a limit cut is longer than the limit, nobody knows by how much. So the logarithms of the
+    times are taken for a normal distribution that the limit has truncated: its parameters follow
+    from the share that was cut and the mean of the others.
+    """
+    limit_s = fates.time_limit_s
+    if fates.error_class != TIME_LIMIT or not limit_s:
+        return None
+    ended = [group.times for group in groups if group.outcome == "done" and not group.outdated]
+    times = sum(ended, RunTimeSums())
+    whole = times.number + fates.attempts
+    if times.number < _LEAST_ENDED or 2 * times.number < whole:
+        return None
+    normal = NormalDist()
+    place = normal.inv_cdf(times.number / whole)
+    spread = max(0.0, math.log(limit_s) - times.mean) / (
+        place + normal.pdf(place) * whole / times.number
+    )
+    log_s = math.log(limit_s) + spread * (normal.inv_cdf(1 - 1 / _FEW) - place)
+    return min(max(math.exp(log_s), _LEAST_RAISED * limit_s), _MOST_RAISED * limit_s)
+
+
+def _raised(fates: TaskFates, limit_s: float | None) -> Sequence[str]:
+    """Return the option that raises the limit that attempts exceeded; empty if there is none.
+
+    limit_s: the time that is enough; None if unknown, which doubles the limit.
+    """
     if fates.error_class == OUT_OF_MEMORY and fates.memory:
         sizes = [*fates.memory[:-1], min(2 * fates.memory[-1], MAX_BYTES)]
         return "--memory", ",".join(map(size_text, sizes))
     if fates.error_class == OUTPUT_TOO_LARGE and fates.output_bytes:
         return "--output-bytes", size_text(min(2 * fates.output_bytes, MAX_BLOB_BYTES))
     if fates.error_class == TIME_LIMIT and fates.time_limit_s is not None:
-        return "--time-limit", f"{min(2 * fates.time_limit_s, _YEAR_S):.10g}s"
+        found_s = 2 * fates.time_limit_s if limit_s is None else math.ceil(limit_s)
+        return "--time-limit", f"{min(found_s, _YEAR_S):.10g}s"
     return ()
 
 
 def _enough(fates: TaskFates, bad: float) -> int | None:
-    """Return the attempts after which few tasks have failed by chance; None if they are allowed."""
-    if not 0 < bad < 1:
+    """Return the attempts after which few tasks have failed by chance; else None.
+
+    Also none if they are allowed, or if the last attempts that were made do not show that one more
+    helps: tasks that come so far may be others than those that fail once.
+    """
+    last = share(fates.last_tries - fates.last_done, fates.last_tries)
+    bad = max(bad, last.share)
+    if not 0 < bad < 1 or last.high >= _SURE:
         return None
     enough = min(math.ceil(math.log(1 / _FEW) / math.log(bad)), _MOST_ATTEMPTS)
     return enough if enough > (fates.max_attempts or enough) else None

@@ -36,8 +36,8 @@ class Blocker:
             )
         number = len(self.tables)
         return (
-            f"Nobody can read the {verb(number, 'table', 'tables')} {some(self.tables)}, which {it} "
-            "keeps locked"
+            f"Nobody can read the {verb(number, 'table', 'tables')} {some(self.tables)}, which "
+            f"{it} keeps locked"
         )
 
 

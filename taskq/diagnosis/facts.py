@@ -206,8 +206,8 @@ class Upkeep:
     """The queue as a whole. agents: open sessions, of all campaigns that the caller may see.
 
     keeper_until: the end of the latest keeper's term; None if there never was one. by_owner:
-    whether owners share first. stalled: the seconds for which the queue stood still within the hour,
-    and until when, as ISO 8601; None if it did not.
+    whether owners share first. stalled: the seconds for which the queue stood still within the
+    hour, and until when, as ISO 8601; None if it did not.
     """
 
     now: datetime

@@ -10,6 +10,7 @@ from typing import Final
 from taskq.diagnosis.blame import FailureVerdict
 from taskq.diagnosis.facts import MAX_OVERDUE, Facts, FailedTasks
 from taskq.diagnosis.fleet import Findings
+from taskq.diagnosis.judging import is_split, split_words
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Reason, brief, some, verb
 from taskq.model.words import command, counted, duration, instant
@@ -220,6 +221,20 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
     """Say which sites and hosts fail clearly more than others."""
     path = facts.status.path
     sites, hosts = _failing_sites(findings), _failing_hosts(facts, findings)
+    judged = sum(host.attempts > 0 for host in findings.hosts)
+    if is_split(len(hosts), judged):
+        first = hosts[0]
+        yield Reason(
+            "split-hosts",
+            f"{len(hosts):,} of {counted(judged, 'host')} ({some([it.name for it in hosts])}) "
+            f"clearly do worse than the others ({first.name}: {first.verdict}; most often: "
+            f"{first.cause}): "
+            f"{split_words(judged)}. Compare two of them before you ban any.",
+            lost=sum(place.bad for place in hosts),
+            commands=[command("host", "list", path), command("failures", path)],
+            figures={"hosts": len(hosts), "of": judged},
+        )
+        hosts = []
     known_banned = {kind.banned[1] for kind in facts.agents if kind.banned}
     for place in [*sites[:_MOST_SHOWN], *hosts[:_MOST_SHOWN]]:
         if place.ban is None:

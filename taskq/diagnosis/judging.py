@@ -23,6 +23,10 @@ Times = Mapping[str, RunTimeSums]
 
 _ROUNDS: Final = 3
 
+#: Hosts, and their part of all, from which on something else than they must be at fault.
+_LEAST_SPLIT: Final = 3
+_SPLIT: Final = 0.4
+
 #: The least factor of slowness that is reported: machines differ by less.
 NOTABLE: Final = 1.5
 
@@ -112,6 +116,19 @@ def _evidence(groups: Iterable[AttemptGroup]) -> list[AttemptGroup]:
 def is_failing(found: Comparison | None) -> bool:
     """Return whether attempts clearly fail more often than elsewhere."""
     return found is not None and found.is_worse
+
+
+def is_split(failing: int, hosts: int) -> bool:
+    """Return whether so many of all hosts fail that none of them is the exception."""
+    return failing >= _LEAST_SPLIT and failing >= _SPLIT * hosts
+
+
+def split_words(hosts: int) -> str:
+    """Return what a split says."""
+    return (
+        f"so many of {hosts:,} hosts are no exception: something differs between these and the "
+        "others, such as their system, their processors, or which tasks they got"
+    )
 
 
 def is_slow(found: Slowness | None) -> bool:

@@ -147,3 +147,25 @@ def test_failures_before_a_repair_accuse_nobody(
     assert "failing-host" not in {one.code for one in explained(campaign).reasons}
     assert queue.fleet.failures("/c") == []
     assert "failing-host" in fail()
+
+
+def test_last_attempts_show_whether_one_more_would_help(
+    make: Make, hire: Hire, queue: Client, postgres: Postgres
+) -> None:
+    """Tasks that came to the last attempt which is allowed, and those of them that it did."""
+    make(tasks=9, retry=AT_ONCE)
+    agent, other = hire("/c", host="n1"), hire("/c", host="n2")
+    first = agent.claim(9)
+    for task in first[:5]:
+        agent.fail(task, "exit-1")
+    for task in first[5:]:
+        agent.done(task)
+    keep(postgres)
+    second = other.claim(5)
+    for task in second[:3]:
+        other.done(task)
+    (fates,) = queue.queries.rows("failing_tasks", path="/c", most=100)
+    assert (fates["tasks"], fates["last_tries"], fates["last_done"]) == (5, 3, 3)
+    other.fail(second[3], "exit-1")
+    (fates,) = queue.queries.rows("failing_tasks", path="/c", most=100)
+    assert (fates["tasks"], fates["last_tries"], fates["last_done"]) == (5, 4, 3)
