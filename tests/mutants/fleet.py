@@ -7,7 +7,10 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _BANS: Final = ("tests/integration/sessions/test_bans.py",)
-_EVIDENCE: Final = ("tests/unit/test_fleet_evidence.py",)
+_EVIDENCE: Final = (
+    "tests/unit/test_fleet_evidence.py",
+    "tests/unit/test_fleet_verdicts.py",
+)
 _EXPLAIN: Final = ("tests/integration/explaining/test_campaigns.py",)
 
 FLEET: Final = (
