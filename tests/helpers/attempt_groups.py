@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from taskq.diagnosis.blame import FailureVerdict, TaskFates, blame
 from taskq.diagnosis.evidence import RunTimeSums
