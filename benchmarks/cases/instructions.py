@@ -1,4 +1,4 @@
-"""Instructions of the server for an exchange, counted by callgrind: no load changes the count."""
+"""Instructions of the server for exchanges and heartbeats, by callgrind: no load changes them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from benchmarks.stage import Bench, Stage
 from taskq.api.client import Client
 from taskq.db.catalogue import array, statement
 from taskq.db.connections import Database
+from taskq.dispatch.direct import DirectTransport
+from taskq.dispatch.heartbeats import encoded
 from taskq.embedded import Server
 from taskq.embedded.account import server_account
 from taskq.model.errors import Unavailable
-from taskq.planning.trial import CAMPAIGN, open_sessions
-from taskq_agent.protocol import DONE
+from taskq.planning.trial import CAMPAIGN, LEASE_S, open_sessions
+from taskq_agent.lease_ids import LeaseIds
+from taskq_agent.protocol import DONE, Heartbeat, Held, Hello, Request
 
 WARM: Final = 20
 #: So that a span has some hundreds of tasks.
@@ -51,19 +54,25 @@ SHAPES: Final = (
     _Shape("one task for each of 8 agents", 8, 1, "renewed"),
     _Shape("100 tasks", 1, 100, "renewed"),
 )
+#: Tasks that a heartbeat names, which the agent has claimed one by one, in a campaign of their own.
+HELD: Final = (1, 8, 64)
+HELD_IN: Final = "/held"
 
 
 def counted(bench: Bench) -> Iterator[Finding]:
-    """Count the server's instructions for an exchange that reports and claims, by callgrind."""
+    """Count the server's instructions for exchanges that report and claim, and for heartbeats."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
-        yield not_measured("instructions of an exchange", "there is no valgrind")
+        yield not_measured("instructions of exchanges and heartbeats", "there is no valgrind")
         return
     with own_server() as server:
         counter = _Counter(server, valgrind, bench.scale.counted)
         for shape in SHAPES[: bench.scale.shapes]:
             each = counter.each(shape)
             yield Finding(f"an exchange: {shape.what}", each, "instructions", goal=shape.goal)
+        for held in HELD[: bench.scale.shapes]:
+            each = counter.each_heartbeat(held)
+            yield Finding(f"a heartbeat: {held} tasks held", each, "instructions")
         counter.check()
 
 
@@ -77,7 +86,10 @@ class _Counter:
             stage = Stage(database, lambda _: None)
             stage.seed(TASKS)
             self._campaign = stage.client.campaign(CAMPAIGN).campaign_id
-            self._sessions = open_sessions(database, max(one.agents for one in SHAPES))
+            self._sessions = open_sessions(database, max(shape.agents for shape in SHAPES))
+            stage.add(HELD_IN)
+            stage.seed(sum(HELD), HELD_IN)
+            self._heartbeats = {held: _heartbeat(database, held) for held in HELD}
         process = Path(f"/proc/{info.pid}")
         args = process.joinpath("cmdline").read_text().strip("\0").split("\0")
         self._command: list[str | Path] = [valgrind, "--tool=callgrind"]
@@ -99,6 +111,13 @@ class _Counter:
             lines += line, self._exchange(shape)
         both = self._run(lines)
         return (both - without) / exchanges
+
+    def each_heartbeat(self, held: int) -> float:
+        """Return the instructions of a heartbeat that names so many tasks."""
+        line = f"execute beat('[{self._heartbeats[held]}]')"
+        warm = self._run([line] * WARM)
+        both = self._run([line] * (WARM + self._exchanges))
+        return (both - warm) / self._exchanges
 
     def check(self) -> None:
         """Raise `Unavailable` unless every task is done that a later exchange reported."""
@@ -129,7 +148,7 @@ class _Counter:
                 self._held.append(report | {"outcome": DONE, "result": {"score": -9.1}})
         if is_one:
             return f"execute exchange_one({reports}, {sessions[0]}, '{leases[0]}')"
-        claims = (array(one) for one in (sessions, leases, [shape.tasks] * shape.agents))
+        claims = (array(values) for values in (sessions, leases, [shape.tasks] * shape.agents))
         return f"execute exchange({reports}, {', '.join(map(repr, claims))})"
 
     def _run(self, lines: list[str]) -> int:
@@ -141,3 +160,16 @@ class _Counter:
         if ended.returncode or fault or count is None:
             raise Unavailable(f"single-user mode failed: {fault[0] if fault else ended.stdout}")
         return int(count[1])
+
+
+def _heartbeat(database: Database, held: int) -> str:
+    """Open a session, which claims so many tasks; return its heartbeat."""
+    transport, lease_ids = DirectTransport(database, lease_s=LEASE_S), LeaseIds()
+    try:
+        session = transport.open(Hello(lease_ids(), HELD_IN, slots=held)).session
+        requests = [Request(session, want=1, lease=lease_ids()) for _ in range(held)]
+        tasks = [task for request in requests for task in transport.exchange(request).tasks]
+        named = tuple(Held(task.campaign, task.task, task.lease) for task in tasks)
+        return encoded(Heartbeat(session, named, drawn=lease_ids()))
+    finally:
+        transport.close(0)  # the connections; the session stays open

@@ -12,7 +12,7 @@ from taskq.dispatch.fair_share import Scope
 from taskq_agent.errors import Refused
 from taskq_agent.json_encoder import json_encoder
 from taskq_agent.protocol import Hello, Report, Request, Task
-from taskq_agent.wire import check, members
+from taskq_agent.wire import members
 
 #: Reports encoded as one at most, so that a large exchange can be done in parts.
 MOST_ENCODED: Final = 50
@@ -81,14 +81,6 @@ def exchange_request(request: Request, scope: Scope) -> ExchangeRequest:
         raise Refused(f"a report cannot be written as JSON: {error}") from error
     fences = [Fence(report.campaign, report.task, report.lease) for report in request.reports]
     return ExchangeRequest(request.session, request.want, request.lease, scope, fences, reports)
-
-
-def check_message(message: Any) -> None:
-    """Raise `Refused` unless a gateway would accept the message of a direct agent."""
-    try:
-        check(message)
-    except ValueError as error:
-        raise Refused(str(error)) from error
 
 
 def _chunks(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:

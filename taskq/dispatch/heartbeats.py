@@ -12,11 +12,10 @@ import itertools
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from taskq.db.catalogue import array
 from taskq.db.connections import Database, Row
-from taskq.dispatch.exchange_request import check_message
 from taskq.dispatch.fair_queue import LargeTurns
 from taskq.dispatch.group_commit import Closing, in_halves, resolve
 from taskq.dispatch.transport_errors import as_transport_errors
@@ -27,7 +26,7 @@ from taskq_agent.json_limits import has_nul_escape
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders
 from taskq_agent.task_messages import FollowingAnswer, UpdatingHeartbeat
 from taskq_agent.text import is_unicode
-from taskq_agent.wire import dumps, members
+from taskq_agent.wire import check, dumps, members
 
 log = logging.getLogger(__name__)
 
@@ -76,25 +75,32 @@ def outcome(row: Row | None, timeline: int, why: str = "") -> HeartbeatAnswer | 
 
 
 def encoded(heartbeat: Heartbeat) -> str:
-    """Return a heartbeat as JSON for `beat()`; raise `Refused` if a gateway would refuse it."""
-    check_message(heartbeat)
+    """Return a heartbeat as JSON for `beat()`; raise `Refused` if no database can store it.
+
+    Its limits are not checked here, which would take as long as the rest: `beat()` refuses what it
+    cannot read. Heartbeats that share a statement are checked first, see `HeartbeatBatcher`.
+    """
     if isinstance(heartbeat, UpdatingHeartbeat):
         heartbeat = replace(heartbeat, updates=())
-    return _storable(dumps(heartbeat))
+    return _written(heartbeat)
 
 
 def encoded_updates(heartbeat: Heartbeat) -> str:
-    """Return the updates of a checked heartbeat as elements of the array for `note_updates()`.
+    """Return the updates of a heartbeat as elements of the array for `note_updates()`.
 
     Empty if it has none, which is nearly always so.
     """
     if not isinstance(heartbeat, UpdatingHeartbeat):
         return ""
     session = {"session": heartbeat.session}
-    return _storable(",".join(dumps(session | members(update)) for update in heartbeat.updates))
+    return ",".join(_written(session | members(update)) for update in heartbeat.updates)
 
 
-def _storable(text: str) -> str:
+def _written(message: Any) -> str:
+    try:
+        text = dumps(message)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Refused(f"a heartbeat cannot be written as JSON: {error}") from error
     if not is_unicode(text) or has_nul_escape(text):
         raise Refused("NUL or half a surrogate pair in a heartbeat, which no database can store")
     return text
@@ -172,6 +178,10 @@ class HeartbeatBatcher(Closing):
         `SessionLost` if the session has ended, `TransportFailed` if the database does not answer
         (repeat it), `Refused` if there is no point in repeating.
         """
+        try:
+            check(heartbeat)
+        except ValueError as error:
+            raise Refused(str(error)) from error
         text, updates = encoded(heartbeat), encoded_updates(heartbeat)
         named = len(heartbeat.held) + len(heartbeat.claims)
         return await self.send(heartbeat.session, text, named, updates)

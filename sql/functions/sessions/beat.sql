@@ -90,11 +90,14 @@ begin
           into v_waiters, v_pending
           from jsonb_array_elements(p_beats) b
          cross join lateral jsonb_array_elements_text(nullif(b -> 'pending', 'null')) p;
-        select array_agg((b ->> 'session')::bigint), array_agg(c.campaign), array_agg(c.lease), array_agg(c.tasks)
-          into v_claimers, v_claimed, v_claims, v_counts
-          from jsonb_array_elements(p_beats) b
-         cross join lateral jsonb_to_recordset(nullif(b -> 'claims', 'null'))
-               as c (campaign bigint, lease uuid, tasks integer, begun bigint[]);
+        -- Of tasks that begin together only, which few agents have.
+        if v_begun is not null then
+            select array_agg((b ->> 'session')::bigint), array_agg(c.campaign), array_agg(c.lease), array_agg(c.tasks)
+              into v_claimers, v_claimed, v_claims, v_counts
+              from jsonb_array_elements(p_beats) b
+             cross join lateral jsonb_to_recordset(nullif(b -> 'claims', 'null'))
+                   as c (campaign bigint, lease uuid, tasks integer, begun bigint[]);
+        end if;
     exception
         when data_exception or integrity_constraint_violation then
             raise exception 'not a heartbeat: %', sqlerrm using errcode = 'TQ400';
@@ -106,11 +109,16 @@ begin
         raise exception 'a heartbeat lacks its session or part of an item, or a session has two'
             using errcode = 'TQ400';
     end if;
-    if (select max(octet_length(s.value)) > 16384 from jsonb_each_text(v_said) s) then
-        raise exception 'a heartbeat says more than 16 KiB of anything but attempts' using errcode = 'TQ400';
+    -- Each query costs every heartbeat: these are for those that say something.
+    if v_said is not null then
+        if (select max(octet_length(s.value)) > 16384 from jsonb_each_text(v_said) s) then
+            raise exception 'a heartbeat says more than 16 KiB of anything but attempts' using errcode = 'TQ400';
+        end if;
     end if;
-    if (select max(octet_length(c.value)) > 131072 from jsonb_each_text(v_begun) c) then
-        raise exception 'a heartbeat says more than 128 KiB of claims' using errcode = 'TQ400';
+    if v_begun is not null then
+        if (select max(octet_length(c.value)) > 131072 from jsonb_each_text(v_begun) c) then
+            raise exception 'a heartbeat says more than 128 KiB of claims' using errcode = 'TQ400';
+        end if;
     end if;
 
     with touched as (

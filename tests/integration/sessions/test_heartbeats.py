@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 
 from taskq import Campaign
 from taskq.db.connections import Database
+from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.heartbeats import HeartbeatBatcher
 from taskq.model.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
+from taskq_agent.held_claims import HeldClaim
 from taskq_agent.lease_ids import new_lease
-from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held
+from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Trouble
 from tests.helpers.postgres import Postgres, last_beats, statuses, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.helpers.variants import rest_thorough
@@ -165,6 +168,33 @@ def test_bad_heartbeat_is_refused_alone(
     first, second, third = answered(database, [beat_of(agents[1]), bad, beat_of(agents[2])])
     assert isinstance(second, Refused)
     assert first == third == HeartbeatAnswer()
+
+
+@pytest.mark.parametrize(
+    "members",
+    rest_thorough(
+        [
+            {"trouble": Trouble(try_in_s=math.nan)},
+            {"session": 2**63},
+            {"held": (Held(1, 2, "no lease"),)},
+            {"held": (Held(1, True, new_lease()),)},
+            {"claims": (HeldClaim(1, "no lease", 1),)},
+            {"drawn": "yesterday"},
+            {"drawn": "\0"},
+        ],
+        2,
+    ),
+)
+def test_bad_heartbeat_of_a_direct_agent_is_refused(
+    members: dict[str, Any], agents: list[ScriptedAgent], database: Database
+) -> None:
+    """By the server: it goes alone, so nobody checks it before; its connection serves the next."""
+    bad = Heartbeat(**{"session": agents[0].session, **members})
+    transport = DirectTransport(database)
+    with pytest.raises(Refused):
+        transport.heartbeat(bad)
+    assert transport.heartbeat(beat_of(agents[0])).stop == ()
+    transport.close(agents[0].session)
 
 
 async def test_heartbeat_that_the_database_alone_finds_bad_is_refused_alone(
