@@ -60,6 +60,8 @@ declare
     v_begun jsonb;
     v_suspects jsonb;
     v_followed jsonb;
+    v_void jsonb;
+    v_fewer jsonb;
     v_live bigint[];
     v_old timestamptz;
     v_ended bigint[];
@@ -231,13 +233,12 @@ begin
           from unnest(v_unclaimed.rows);
     end loop;
 
-    return query
-        with void as materialized (
-            select h.session_id,
+    -- By key only, whatever the statistics say: no join, and no index but that of the key.
+    select jsonb_object_agg(v.session_id, v.stop) into v_void
+      from (select h.session_id,
                    jsonb_agg(jsonb_build_array(h.campaign_id, h.task_id, h.lease_id)) as stop
               from unnest(v_holders, v_campaigns, v_tasks, v_leases)
                    as h (session_id, campaign_id, task_id, lease_id)
-             -- No join, and no index but the key, whatever the statistics say.
              where case
                        when (select count(*)
                                from taskq.task t
@@ -259,36 +260,39 @@ begin
                               limit 1) then false
                        else taskq.salvageable(h.campaign_id, h.task_id, h.lease_id) is null
                    end
-             group by h.session_id
-        ), fewer as materialized (
-            select c.session_id, jsonb_agg(jsonb_build_array(c.campaign_id, c.lease_id, k.tasks)) as kept
-              from unnest(v_claimers, v_claimed, v_claims, v_counts)
-                   as c (session_id, campaign_id, lease_id, tasks)
-             cross join lateral (
-                 select (select coalesce(jsonb_agg(t.task_id), '[]')
-                           from taskq.held_by_claim(c.session_id, c.campaign_id, c.lease_id) t (task_id)) as tasks
-                  where c.tasks > (select count(*)
-                                     from taskq.held_by_claim(c.session_id, c.campaign_id, c.lease_id))
-                 offset 0
-             ) k
-             group by c.session_id
-        )
+             group by h.session_id) v;
+    if v_claims is not null then
+        select jsonb_object_agg(f.session_id, f.kept) into v_fewer
+          from (select c.session_id, jsonb_agg(jsonb_build_array(c.campaign_id, c.lease_id, k.tasks)) as kept
+                  from unnest(v_claimers, v_claimed, v_claims, v_counts)
+                       as c (session_id, campaign_id, lease_id, tasks)
+                 cross join lateral (
+                     select (select coalesce(jsonb_agg(t.task_id), '[]')
+                               from taskq.held_by_claim(c.session_id, c.campaign_id, c.lease_id) t (task_id)) as tasks
+                      where c.tasks > (select count(*)
+                                         from taskq.held_by_claim(c.session_id, c.campaign_id, c.lease_id))
+                     offset 0
+                 ) k
+                 group by c.session_id) f;
+    end if;
+
+    -- Mostly there is no news.
+    if v_ended = '{}' and v_draining = '{}' and v_suspects = '{}' and v_followed is null
+       and v_void is null and v_fewer is null then
+        return;
+    end if;
+    return query
         select e.session_id, true, false, null::jsonb, null, null::jsonb, null::jsonb
           from unnest(v_ended) as e (session_id)
         union all
-        select d.session_id, false, d.session_id = any (v_draining),
-               (select v.stop from void v where v.session_id = d.session_id),
+        select d.session_id, false, d.session_id = any (v_draining), v_void -> d.session_id::text,
                v_suspects ->> d.session_id::text, v_followed -> d.session_id::text,
-               (select f.kept from fewer f where f.session_id = d.session_id)
+               v_fewer -> d.session_id::text
           from (select unnest(v_draining)
                  union
-                select s::bigint from jsonb_object_keys(v_suspects) s
-                 union
-                select s::bigint from jsonb_object_keys(v_followed) s
-                 union
-                select v.session_id from void v
-                 union
-                select f.session_id from fewer f) as d (session_id)
+                select k::bigint
+                  from unnest(array[v_suspects, v_followed, v_void, v_fewer]) as n (by_session)
+                 cross join lateral jsonb_object_keys(n.by_session) k) as d (session_id)
          where d.session_id = any (v_live);
 end
 $$;

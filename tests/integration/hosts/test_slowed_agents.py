@@ -17,10 +17,9 @@ from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.diagnosis.reasons import Reason
 from taskq.dispatch.heartbeats import encoded
 from taskq.upkeep.keeper import Keeper
-from taskq_agent.errors import Refused
 from taskq_agent.protocol import Heartbeat, Trouble
 from taskq_agent.throttle import FAILURES
-from taskq_agent.wire import fitted
+from taskq_agent.wire import check, fitted
 from tests.fixtures.queues import Hire
 from tests.helpers.agent_processes import agent_process
 from tests.helpers.command_line import CommandLine
@@ -134,8 +133,8 @@ def test_strange_class_of_error_is_cleaned_and_cut_by_the_agent_that_sends_it(
     """A class that is too long would otherwise be refused, with its heartbeat."""
     strange = Trouble(9, "\x00\x1b[31mred" + "x" * 5_000, 1.0)
     session = hire().session
-    with pytest.raises(Refused, match="error_class"):
-        encoded(Heartbeat(session, trouble=strange))
+    with pytest.raises(ValueError, match="error_class"):
+        check(Heartbeat(session, trouble=strange))
     beat = Heartbeat(session, trouble=fitted(strange))
     postgres.execute("select * from taskq.beat(%s)", [f"[{encoded(beat)}]"])
     (agent,) = queue.agents(campaign.path)
