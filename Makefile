@@ -94,6 +94,10 @@ test-vina: .venv/test ## Dock many ligands by one start of AutoDock Vina, which 
 test-containers: .venv/test ## Test with real containers of podman, which must be installed
 	$(BIN)/pytest tests/containers
 
+.PHONY: test-udocker
+test-udocker: .venv/test ## Test with real containers of udocker; needs PRoot and a static busybox
+	$(BIN)/pytest tests/udocker
+
 .PHONY: lint
 lint: .venv/test ## Check style, types and layers
 	$(BIN)/ruff check .

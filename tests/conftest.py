@@ -73,7 +73,7 @@ engine.MAX_SHRINKING_SECONDS = 45
 
 #: Folders of tests that need programs which few have: run only where they are named.
 NAMED_ONLY = frozenset(
-    "containers deploy engines helm htcondor kubernetes pbs proxy slurm vina".split()  # noqa: SIM905
+    "containers deploy engines helm htcondor kubernetes pbs proxy slurm udocker vina".split()  # noqa: SIM905
 )
 
 

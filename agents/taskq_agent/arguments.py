@@ -10,13 +10,17 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple, TypeVar
 
+from taskq_agent import binds, variables
+from taskq_agent.binds import Bind
 from taskq_agent.http.gateways import parsed
 from taskq_agent.paths import exists, is_dir, is_file
 from taskq_agent.streams import argument
 from taskq_agent.text import is_unicode
 from taskq_agent.units import size_in_bytes, time_s
+
+_T = TypeVar("_T")
 
 
 def text(word: str) -> str:
@@ -92,6 +96,29 @@ def named_file(word: str) -> Tuple[str, Path]:
     if not is_file(file):
         raise argparse.ArgumentTypeError(f"{file}: no such file")
     return text(name if equals else file.name), file
+
+
+def bind(word: str) -> Bind:
+    """Return a bind for all containers."""
+    return _read(binds.of_site, word)
+
+
+def bind_allowed(word: str) -> Bind:
+    """Return what campaigns may bind."""
+    return _read(binds.allowance, word)
+
+
+def variable(word: str) -> str:
+    """Return the name of a variable that campaigns may ask for."""
+    _read(variables.check_name, word)
+    return word
+
+
+def _read(read: Callable[[str], _T], word: str) -> _T:
+    try:
+        return read(text(word))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def seconds(word: str) -> float:

@@ -163,9 +163,11 @@ def _clear_away(
 def remove_container(container: str) -> None:
     """Kill and remove a container, `RUNTIME NUL NAME`, if it exists."""
     runtime, _, name = container.partition("\0")
+    root = ["--allow-root"] * (not os.geteuid())
+    remove = [*root, "rm", "-f"] if Path(runtime).name == "udocker" else ["rm", "--force"]
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
-            [runtime, "rm", "--force", name],
+            [runtime, *remove, name],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -10,7 +10,7 @@ import argparse
 import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from taskq_agent import arguments, resources
 from taskq_agent.handlers import RunnerSettings
@@ -20,6 +20,9 @@ from taskq_agent.spool import PATIENCE_S, default_folder
 _WORK = "the work"
 _NODE = "the node"
 _TIMES = "times"
+
+#: Options that `taskq-agent try` has too.
+OF_CONTAINERS = ("--container-runtime", "--bind", "--allow-bind", "--allow-env")
 
 _METAVARS = {
     int: "N",
@@ -178,6 +181,30 @@ OPTIONS = (
         usual="the first found of podman, docker, apptainer, singularity",
     ),
     _node(
+        "--bind",
+        arguments.bind,
+        "what all containers see of this machine, HOST[:INSIDE][:rw], such as /cvmfs, read-only "
+        "without rw; :optional leaves it out where it is absent",
+        repeated=True,
+        dest="binds",
+        placeholder="BIND",
+    ),
+    _node(
+        "--allow-bind",
+        arguments.bind_allowed,
+        "let campaigns bind this path, or one below it, PATH[:rw]",
+        repeated=True,
+        dest="allow_binds",
+        placeholder="PATH",
+    ),
+    _node(
+        "--allow-env",
+        arguments.variable,
+        "let campaigns have this variable of the agent's environment, such as OE_LICENSE",
+        repeated=True,
+        placeholder="NAME",
+    ),
+    _node(
         "--self-test",
         arguments.command,
         "run this first, without a shell; unless it exits with 0, nothing is claimed",
@@ -238,7 +265,7 @@ def settings(parsed: Mapping[str, Any], **further: Any) -> Tuple[AgentSettings, 
         cache_dir=parsed["cache_dir"],
         cache_bytes=parsed["cache_bytes"],
         spool_dir=agent.spool_dir,
-        container_runtime=parsed["container_runtime"],
+        **container_settings(parsed),
         slots=agent.slots,
         node=node,
     )
@@ -256,6 +283,12 @@ def with_spool(
     folder = default_folder(*queue)
     agent = replace(agent, spool_dir=folder, spool_patience_s=PATIENCE_S)
     return agent, replace(runner, spool_dir=folder)
+
+
+def container_settings(parsed: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the fields of `RunnerSettings` about what payloads have of the machine."""
+    several = {name: tuple(parsed[name]) for name in ("binds", "allow_binds", "allow_env")}
+    return {"container_runtime": parsed["container_runtime"], **several}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -278,22 +311,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="begin at random within this time, so that many do not begin at once; default: 0s",
     )
     for option in OPTIONS:
-        add = groups[option.group].add_argument
-        if option.check is None:
-            add(option.flag, dest=option.name, action="store_true", help=option.help)
-        else:
-            add(
-                option.flag,
-                dest=option.name,
-                type=option.check,
-                metavar=option.metavar,
-                help=option.help,
-                action="append" if option.repeated else "store",
-                default=[] if option.repeated else option.default,
-            )
+        add_option(groups[option.group], option)
     logs = parser.add_mutually_exclusive_group()
     logs.add_argument("-v", "--verbose", action="store_true", help="log every detail")
     logs.add_argument("-q", "--quiet", action="store_true", help="log warnings and errors only")
+
+
+def add_option(group: argparse._ActionsContainer, option: Option) -> None:
+    """Add an option to a parser or a group of it."""
+    if option.check is None:
+        group.add_argument(option.flag, dest=option.name, action="store_true", help=option.help)
+        return
+    group.add_argument(
+        option.flag,
+        dest=option.name,
+        type=option.check,
+        metavar=option.metavar,
+        help=option.help,
+        action="append" if option.repeated else "store",
+        default=[] if option.repeated else option.default,
+    )
 
 
 def _add_queue(group: argparse._ArgumentGroup) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Set, Tuple
 
-from taskq_agent import archive, arguments, required
+from taskq_agent import archive, arguments, required, run_options
 from taskq_agent.buffers import json_of
 from taskq_agent.errors import Refused
 from taskq_agent.handlers import Ended, Runner, RunnerSettings, check_handler, make_runner
@@ -157,6 +157,9 @@ def add_to(actions: Any) -> None:
     attempt.add_argument(
         "--keep-scratch", action="store_true", help="leave the scratch folder for inspection"
     )
+    for option in run_options.OPTIONS:
+        if option.flag in run_options.OF_CONTAINERS:
+            run_options.add_option(attempt, option)
 
 
 def _try(options: argparse.Namespace) -> int:
@@ -187,6 +190,7 @@ def _try(options: argparse.Namespace) -> int:
             keep_scratch=options.keep_scratch,
             cache_dir=Path(cache),
             node=found(os.environ),
+            **run_options.container_settings(vars(options)),
         )
         blobs = LocalBlobs()
         try:

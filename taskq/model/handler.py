@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 from typing import Any, Final
@@ -13,6 +13,7 @@ from taskq.model.settings import (
     CHOICE,
     FLAG,
     REQUIRED,
+    TABLE,
     TEXT,
     TEXTS,
     TIME,
@@ -22,6 +23,7 @@ from taskq.model.settings import (
     setting,
 )
 from taskq.model.table_checks import check_string, known_only
+from taskq_agent import binds, variables
 from taskq_agent.batches import MAX_BATCH
 
 HANDLER_KINDS: Final = ("python", "command", "process", "function")
@@ -31,10 +33,10 @@ _handler: Final = partial(setting, table="handler", default=None)
 
 _OF_FUNCTIONS: Final = ("name", "archive", "python", "seal", "fingerprint", "parts")
 _FIELDS_OF_OTHERS: Final = {
-    "python": (("argv", "container", "line", *_OF_FUNCTIONS), "a target"),
+    "python": (("argv", "container", "binds", "line", *_OF_FUNCTIONS), "a target"),
     "command": (("target", "prepare", "tasks_per_child", *_OF_FUNCTIONS), "argv"),
     "process": (("target", "prepare", "line", *_OF_FUNCTIONS), "argv"),
-    "function": (("argv", "container", "prepare", "line"), "a function to Client.map"),
+    "function": (("argv", "container", "binds", "prepare", "line"), "a function to Client.map"),
 }
 
 
@@ -69,6 +71,23 @@ class Handler:
     container: str | None = _handler(
         TEXT,
         "`command` and `process`: the image in which the program is [run](handlers.md#containers)",
+    )
+    binds: tuple[str, ...] = _handler(
+        TEXTS,
+        "with `container`: what it [sees of the node](handlers.md#what-a-container-sees), as "
+        "`HOST[:INSIDE][:rw]`",
+        default=(),
+    )
+    env: Mapping[str, str] | None = _handler(
+        TABLE,
+        "[variables](handlers.md#variables-of-a-campaign) of the program, such as "
+        '`{ OMP_PROC_BIND = "true" }`',
+    )
+    pass_env: tuple[str, ...] = _handler(
+        TEXTS,
+        "names of variables of the [agent's environment](handlers.md#variables-of-a-campaign) "
+        "that the program needs",
+        default=(),
     )
     tasks_per_child: int | None = _handler(
         WHOLE,
@@ -129,6 +148,7 @@ class Handler:
                 raise InvalidCampaign(
                     f"handler.{name} does not go with kind {self.kind!r}; give {instead}"
                 )
+        self._check_surroundings()
         most = self.tasks_per_child
         if most is not None and not (type(most) is int and most >= 1):
             raise InvalidCampaign(f"handler.tasks_per_child must be 1 or more, not {most!r:.80}")
@@ -143,10 +163,30 @@ class Handler:
                 check_string("handler.container", self.container)
             object.__setattr__(self, "argv", tuple(self.argv))
 
+    def _check_surroundings(self) -> None:
+        """Check what the program sees of the node, and its variables."""
+        if self.binds and not self.container:
+            raise InvalidCampaign("handler.binds needs handler.container")
+        for name in ("binds", "pass_env"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not isinstance(given, (list, tuple)):
+                raise InvalidCampaign(f"handler.{name} must be a list of texts, not {given!r:.80}")
+            object.__setattr__(self, name, tuple(given))
+        _check_as("binds", lambda: [binds.of_campaign(text) for text in self.binds], self.binds)
+        env = self.env or {}
+        _check_as("env", lambda: variables.check_given(env), env)
+        _check_as("pass_env", lambda: variables.check_passed(self.pass_env), self.pass_env)
+        for name, value in env.items():
+            check_string(f"handler.env.{name}", value)
+        object.__setattr__(self, "env", dict(env) or None)
+        if twice := set(env) & set(self.pass_env):
+            raise InvalidCampaign(f"handler.env and handler.pass_env both have {min(twice)}")
+
     def to_json(self) -> dict[str, Any]:
         """Return the handler as a JSON object with the fields of its kind."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        given["argv"] = list(self.argv) or None
+        for name in ("argv", "binds", "pass_env"):
+            given[name] = list(given[name]) or None
         return {name: value for name, value in given.items() if value is not None}
 
     @classmethod
@@ -159,6 +199,20 @@ class Handler:
         if "kind" not in table:
             raise InvalidCampaign(f"handler.kind is missing; one of {', '.join(HANDLER_KINDS)}")
         return cls(**table)
+
+
+def _check_as(field: str, check: Callable[[], object], given: object) -> None:
+    try:
+        check()
+    except ValueError as error:
+        raise InvalidCampaign(f"handler.{field}: {error}") from None
+    _check_size(field, given)
+
+
+def _check_size(field: str, given: object) -> None:
+    size = len(json.dumps(given))
+    if size > MAX_HANDLER_BYTES:
+        raise InvalidCampaign(f"handler.{field} of {size} bytes; {MAX_HANDLER_BYTES} at most")
 
 
 def _check_target(where: str, target: object) -> None:
@@ -179,9 +233,7 @@ def _check_argv(argv: object) -> None:
         )
     for position, argument in enumerate(argv):
         check_string(f"handler.argv[{position}]", argument)
-    size = len(json.dumps(argv))
-    if size > MAX_HANDLER_BYTES:
-        raise InvalidCampaign(f"handler.argv of {size} bytes; {MAX_HANDLER_BYTES} at most")
+    _check_size("argv", argv)
 
 
 Handler.__doc__ = f"{Handler.__doc__}\n{described(Handler)}\n"

@@ -195,6 +195,7 @@ def _bound(kind: ValueKind, value: float) -> str:
 
 TEXT: Final = ValueKind("text")
 TEXTS: Final = ValueKind("a list of texts")
+TABLE: Final = ValueKind("a table of texts")
 FLAG: Final = ValueKind("true or false", shown=lambda on: "yes" if on else "no")
 CHOICE: Final = ValueKind("text")
 WHOLE: Final = ValueKind("a whole number", "N", "a whole number", int, shown="{:,}".format)

@@ -36,6 +36,7 @@ class SlotHarness:
         slots: int = 1,
         patience_s: float = 4.0,
         node: Resources | None = None,
+        **settings: Any,
     ) -> None:
         self.scratch = folder / "scratch"
         self._keep = keep_scratch
@@ -52,6 +53,7 @@ class SlotHarness:
                 patience_s=patience_s,
                 slots=slots,
                 node=node or Resources(),
+                **settings,
             ),
             blobs,
             None if node is None or node.memory is None else MemoryRoom(node.memory),

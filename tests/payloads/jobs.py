@@ -95,6 +95,10 @@ def say(payload: Values, _: Values) -> Values:
     return {}
 
 
+def variables(payload: Values, _: Values) -> Values:
+    return {name: os.environ.get(name) for name in payload["names"]}
+
+
 def answer(payload: Values, _: Values) -> Any:
     """Return what cannot be a result."""
     return {

@@ -8,12 +8,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
-import shutil
-import stat
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,61 +19,19 @@ from taskq_agent.protocol import DONE, RELEASED
 from taskq_agent.resources import Resources
 from tests.helpers.blob_server import BlobSource
 from tests.helpers.paths import PAYLOADS
+from tests.helpers.runtimes import IMAGE, boxed, calls, folder_of_runtimes, install, mounts_of
 from tests.helpers.slot_harness import slot_in
 from tests.helpers.waiting import wait_until
 
-IMAGE = "vina:1.2"
 GPU = "GPU-5a1b7c02-3f1e-4f6e-9d5f-0a4b8e6d1c2f"
-STAND_IN = f"""#!{sys.executable}
-import json, os, sys
-words = sys.argv[1:]
-with open(__file__ + ".log", "a") as log:
-    log.write(json.dumps([words, dict(os.environ)]) + "\\n")
-if "rm" in words[:1]:
-    sys.exit(0)
-place = next(n for n, word in enumerate(words) if "vina" in word or "gone" in word)
-if "gone" in words[place]:
-    print("FATAL:   could not open image" if "exec" in words else "no such image", file=sys.stderr)
-    sys.exit(255 if "exec" in words else 125)
-program = words[place + 1:]
-if "--entrypoint" in words:
-    program = [words[words.index("--entrypoint") + 1], *program]
-os.execvp(program[0], program)
-"""
 
 
 @pytest.fixture
 def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give a folder for stand-ins, the only one of PATH next to that of sh."""
-    folder = tmp_path / "runtimes"
-    folder.mkdir()
-    for name in ("ln", "ls", "rm", "sh", "sleep", "touch"):
-        (folder / name).symlink_to(str(shutil.which(name)))
+    folder = folder_of_runtimes(tmp_path)
     monkeypatch.setenv("PATH", str(folder))
     return folder
-
-
-def install(folder: Path, name: str) -> Path:
-    """Put a stand-in there; return its log."""
-    program = folder / name
-    program.write_text(STAND_IN)
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    return folder / f"{name}.log"
-
-
-def calls(log: Path) -> list[tuple[list[str], dict[str, str]]]:
-    """Return how a stand-in was called: arguments, environment."""
-    return [(words, env) for words, env in map(json.loads, log.read_text().splitlines())]
-
-
-def mounts_of(words: list[str]) -> dict[str, str]:
-    """Return what a call binds, each at its own path, with what comes after that."""
-    found = (re.fullmatch(r"type=bind,source=(.*),destination=\1(,.*)?", word) for word in words)
-    return {mount[1]: mount[2] or "" for mount in found if mount is not None}
-
-
-def boxed(*argv: str, image: str = IMAGE, kind: str = "command") -> dict[str, Any]:
-    return {"kind": kind, "argv": list(argv), "container": image}
 
 
 @pytest.mark.parametrize("name", ["podman", "docker"])

@@ -72,7 +72,7 @@ def test_the_example_has_every_key_and_is_right(tmp_path: Path) -> None:
     others = {
         "hedge",  # it excludes limits.max_running
         "handler.argv",
-        "handler.container",
+        *("handler.container", "handler.binds", "handler.env", "handler.pass_env"),
         "seed.smiles_field",
         "params.receptor",
         "params.exhaustiveness",

@@ -19,6 +19,7 @@ from typing import (
     Tuple,
 )
 
+from taskq_agent.binds import Bind
 from taskq_agent.inputs import CACHE_BYTES
 from taskq_agent.protocol import FAILED, MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Task
 from taskq_agent.resources import Resources
@@ -42,6 +43,8 @@ class RunnerSettings:
     spool_dir: where a result stays that is not uploaded when the agent ends; None: nowhere.
     patience_s: for how many seconds a broken transfer of an input or a large result is retried.
     container_runtime: for campaigns with a container; None: an installed one, see `containers`.
+    binds: what all containers see of the node. allow_binds, allow_env: what campaigns may have of
+    it, and which variables of the agent.
     slots, node: each slot has an equal share of the node's resources.
     """
 
@@ -54,6 +57,9 @@ class RunnerSettings:
     spool_dir: Optional[Path] = None
     patience_s: float = 300.0
     container_runtime: Optional[str] = None
+    binds: Tuple[Bind, ...] = ()
+    allow_binds: Tuple[Bind, ...] = ()
+    allow_env: Tuple[str, ...] = ()
     slots: int = 1
     node: Resources = field(default_factory=Resources)
 

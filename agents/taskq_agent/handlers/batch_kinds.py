@@ -250,7 +250,7 @@ class _ResidentBatches(ResidentKind):
                     said.check()
         except AttemptOver as over:
             if self._child is not None:
-                self._child.group.terminate(self._context.grace_s)
+                self._child.group.terminate(self._context.settings.grace_s)
                 self._taken(self._child.lines(), said)
             return StartEnd(over.ended, self._last_words()[1])
         except results.BadAnswer as error:

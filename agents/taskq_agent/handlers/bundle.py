@@ -146,7 +146,7 @@ class Bundle:
                     watch.pause(LOOK_S)
             return None
         except AttemptOver as over:
-            self._child.group.terminate(self._context.grace_s)
+            self._child.group.terminate(self._context.settings.grace_s)
             return self._broken(over.ended)
         except results.BadAnswer as error:
             return self._broken(failed("bad-answer", f"the child {error}", retry=True))

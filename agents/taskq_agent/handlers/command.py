@@ -58,14 +58,14 @@ def run_program(
                 watch=context.watch,
                 on_stdout=on_stdout,
                 on_stderr=output.add,
-                is_client=box is not None and bool(box.name),
+                is_client=box is not None and box.is_client,
             )
         except (OSError, ValueError, RuntimeError) as error:
             raise AttemptOver(exits.of_start(argv[0], error)) from error
         try:
             wait(group)
         except AttemptOver as over:
-            group.terminate(context.grace_s)
+            group.terminate(context.settings.grace_s)
             cut = over.ended
         finally:
             code = group.end()

@@ -16,6 +16,7 @@ import re
 from types import MappingProxyType
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Sequence, Set
 
+from taskq_agent import binds, variables
 from taskq_agent.batches import MAX_BATCH
 from taskq_agent.handlers.base import Ended, failed, refused
 
@@ -27,15 +28,18 @@ FUNCTION = "function"
 #: Fields of handlers that have `batch`. Of these, seconds:
 _BATCH_TIMES = ("batch_limit_s", "batch_silence_s", "batch_divide_s")
 _OF_BATCHES = ("batch", "ordered", *_BATCH_TIMES)
+#: Fields about containers, and about environment variables.
+_BOXED = ("container", "binds")
+_VARIABLES = ("env", "pass_env")
 
 _FIELDS: Dict[str, FrozenSet[str]] = {
-    COMMAND: frozenset({"kind", "argv", "container", "line", *_OF_BATCHES}),
-    PYTHON: frozenset({"kind", "target", "prepare", "tasks_per_child", *_OF_BATCHES}),
-    PROCESS: frozenset({"kind", "argv", "container", "tasks_per_child", *_OF_BATCHES}),
+    COMMAND: frozenset({"kind", "argv", "line", *_BOXED, *_VARIABLES, *_OF_BATCHES}),
+    PYTHON: frozenset({"kind", "target", "prepare", "tasks_per_child", *_VARIABLES, *_OF_BATCHES}),
+    PROCESS: frozenset({"kind", "argv", "tasks_per_child", *_BOXED, *_VARIABLES, *_OF_BATCHES}),
     FUNCTION: frozenset(
         {
             *("kind", "name", "target", "archive", "python", "seal", "fingerprint", "parts"),
-            *("tasks_per_child", *_OF_BATCHES),
+            *("tasks_per_child", *_VARIABLES, *_OF_BATCHES),
         }
     ),
 }
@@ -70,6 +74,7 @@ def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None
     if most is not None and not (type(most) is int and most >= 1):
         raise ValueError(f"handler tasks_per_child is {most!r:.80}; it must be 1 or more")
     _check_batch(handler, params)
+    _check_variables(handler, params)
     if kind == PYTHON:
         _check_function("target", handler.get("target"))
         if handler.get("prepare") is not None:
@@ -80,6 +85,7 @@ def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None
         _check_argv(handler, params)
         if "container" in handler:
             _check_container(handler["container"], params)
+        _check_binds(handler)
 
 
 def _check_batch(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None:
@@ -113,7 +119,7 @@ def _check_function(field: str, name: object) -> None:
 
 
 def _check_sent_function(handler: Mapping[str, Any]) -> None:
-    texts = _FIELDS[FUNCTION] - {"tasks_per_child", *_OF_BATCHES}
+    texts = _FIELDS[FUNCTION] - {"tasks_per_child", *_VARIABLES, *_OF_BATCHES}
     if odd := [
         field for field in sorted(texts & set(handler)) if not isinstance(handler[field], str)
     ]:
@@ -133,6 +139,27 @@ def _check_container(image: object, params: Mapping[str, Any]) -> None:
     if not isinstance(image, str) or not image or image.startswith("-") or "\0" in image:
         raise ValueError(f"handler container is {image!r:.80}; it must be the name of an image")
     check_placeholders([image], params)
+
+
+def _check_binds(handler: Mapping[str, Any]) -> None:
+    texts = handler.get("binds")
+    if texts is None:
+        return
+    if not isinstance(texts, (list, tuple)):
+        raise ValueError(f"handler binds is {texts!r:.80}; it must be a list of texts")  # noqa: TRY004
+    if "container" not in handler:
+        raise ValueError("handler binds needs handler container")
+    for text in texts:
+        binds.of_campaign(text)
+
+
+def _check_variables(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+    given = handler.get("env") or {}
+    variables.check_given(given)
+    variables.check_passed(handler.get("pass_env") or ())
+    check_placeholders([*given.values()], params)
+    if twice := set(given) & set(handler.get("pass_env") or ()):
+        raise ValueError(f"{min(twice)} stands in handler env and in handler pass_env")
 
 
 def names_in(handler: Mapping[str, Any]) -> FrozenSet[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
+from taskq_agent import variables as rules
 from taskq_agent.folders import SlotFolders
+from taskq_agent.handlers.base import AttemptOver, RunnerSettings, refused
+from taskq_agent.handlers.definition import PlaceholderMissing, fill
 from taskq_agent.handlers.limits import ChildWatch
 from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.paths import is_dir
@@ -18,16 +20,13 @@ from taskq_agent.protocol import CampaignTerms, Task
 from taskq_agent.resources import Resources
 from taskq_agent.scratch import CHECKPOINT_FOLDER, OUTPUT_FOLDER, PROGRESS_FILE, RESULT_FILE
 
-# The agent's own settings and libpq's, which hold secrets; PGI belongs to a compiler.
-_WITHHELD = re.compile(r"TASKQ_\w*|PG(?!I$)[A-Z]+")
-
 #: Members of a task's message, and the equivalent variables of other kinds of handlers.
 _PLACES = {"checkpoint": "TASKQ_CHECKPOINT", "out": "TASKQ_OUT", "progress": "TASKQ_PROGRESS"}
 
 
 def own() -> Dict[str, str]:
     """Return the agent's own environment, without secrets."""
-    return {name: value for name, value in os.environ.items() if not _WITHHELD.fullmatch(name)}
+    return {name: value for name, value in os.environ.items() if not rules.is_withheld(name)}
 
 
 def inherited() -> Dict[str, str]:
@@ -40,11 +39,15 @@ def inherited() -> Dict[str, str]:
 
 
 def of_slot(
-    slot: int, share: Resources, campaign: CampaignTerms, inputs: Mapping[str, str]
+    slot: int,
+    share: Resources,
+    campaign: CampaignTerms,
+    inputs: Mapping[str, str],
+    given: Mapping[str, str],
 ) -> Dict[str, str]:
     """Return the variables of all tasks of a campaign in a slot: what they may use and read.
 
-    inputs: the paths of the campaign's inputs by name.
+    inputs: the paths of the campaign's inputs by name. given: what the campaign sets instead.
     """
     variables = {
         "TASKQ_CAMPAIGN": campaign.path,
@@ -55,7 +58,48 @@ def of_slot(
         variables["OMP_NUM_THREADS"] = str(campaign.cores)
     if campaign.gpus is not None:
         variables[share.gpu_variable] = ",".join(share.gpus[: math.ceil(campaign.gpus)])
-    return variables
+    return {name: value for name, value in variables.items() if name not in given}
+
+
+def of_children(
+    campaign: CampaignTerms, own: Mapping[str, str], given: Mapping[str, str]
+) -> Dict[str, str]:
+    """Return the environment of the children; own, given: as of `KindContext`."""
+    boxed = "container" in campaign.handler
+    return {**inherited(), **own, **({} if boxed else given)}
+
+
+def of_handler(
+    campaign: CampaignTerms, inputs: Mapping[str, str], allowed: Tuple[str, ...]
+) -> Dict[str, str]:
+    """Return the variables that a campaign gives its program, and those of the agent it asks for.
+
+    allowed: names that the agent may pass. Raises AttemptOver if it cannot, so that no program
+    runs with a variable that is silently empty.
+    """
+    handler: Mapping[str, Any] = campaign.handler
+    passed: Dict[str, str] = {}
+    for name in handler.get("pass_env") or ():
+        if name not in allowed:
+            raise _unavailable(f"this agent passes no {name}, unless it has --allow-env {name}")
+        if (value := os.environ.get(name)) is None:
+            raise _unavailable(f"{name} is not set where this agent was started")
+        try:
+            rules.check_value(name, value)
+        except ValueError as error:
+            raise _unavailable(str(error)) from None
+        passed[name] = value
+    given: Mapping[str, str] = handler.get("env") or {}
+    try:
+        for name, value in given.items():
+            (passed[name],) = fill([value], params=campaign.params, inputs=inputs)
+    except PlaceholderMissing as error:
+        raise AttemptOver(error.ended()) from None
+    return passed
+
+
+def _unavailable(text: str) -> AttemptOver:
+    return AttemptOver(refused("variable-unavailable", text))
 
 
 def names_of(task: Task) -> Dict[str, str]:
@@ -102,9 +146,9 @@ class KindContext:
     """inputs: paths by name, which are links. input_files: their original targets.
 
     folders: gives out those of the slot. env: of the children. own_env:
-    the part of it that is about the campaign and the slot. cores: the cores that tasks are bound
-    to, if any. live: the running attempt, for its watchers. grace_s, python_path,
-    container_runtime: as for `RunnerSettings`.
+    the part of it that is about the campaign and the slot. given_env: what the campaign sets
+    itself, for the program alone: a runtime of containers must not obey it. cores: the cores that
+    tasks are bound to, if any. live: the running attempt, for its watchers.
     """
 
     campaign: CampaignTerms
@@ -115,7 +159,6 @@ class KindContext:
     env: Mapping[str, str]
     own_env: Mapping[str, str]
     cores: Tuple[int, ...]
-    grace_s: float
+    settings: RunnerSettings
+    given_env: Mapping[str, str]
     input_files: Tuple[str, ...] = ()
-    python_path: Tuple[str, ...] = ()
-    container_runtime: Optional[str] = None

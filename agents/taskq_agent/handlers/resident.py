@@ -92,7 +92,7 @@ class ResidentKind(ABC):
                 ended = results.ended_by(answer, self._asked, folder)
         except AttemptOver as over:
             if self._child is not None:
-                self._child.group.terminate(self._context.grace_s)
+                self._child.group.terminate(self._context.settings.grace_s)
             ended, tail = over.ended, self._last_words()[1]
         except results.BadAnswer as error:
             ended = failed("bad-answer", f"the handler's process {error}", retry=True)
@@ -154,7 +154,7 @@ class ResidentKind(ABC):
         log.info("the process of %s ends: %s", self._campaign.path, why)
         child.output.add(f"taskq: the next task gets a new process: {why}\n".encode())
         child.group.close_stdin()
-        child.group.wait_for_exit(min(self._context.grace_s, _FAREWELL_S))
+        child.group.wait_for_exit(min(self._context.settings.grace_s, _FAREWELL_S))
         self._end()
 
     def is_ready_for_several(self) -> bool:
@@ -207,7 +207,7 @@ class ResidentKind(ABC):
     def _say_farewell(self) -> None:
         if self._child is not None:
             self._child.group.close_stdin()
-            self._child.group.wait_for_exit(self._context.grace_s)
+            self._child.group.wait_for_exit(self._context.settings.grace_s)
             self._end()
 
     @abstractmethod
@@ -251,7 +251,7 @@ class ResidentKind(ABC):
                 env=env,
                 watch=context.watch,
                 pass_fds=fds,
-                is_client=self._box is not None and bool(self._box.name),
+                is_client=self._box is not None and self._box.is_client,
             )
         except (OSError, ValueError, RuntimeError) as error:
             raise AttemptOver(exits.of_start(argv[0], error)) from error
@@ -341,7 +341,7 @@ class PythonKind(ResidentKind):
         }
 
     def _prepare(self, child: Channel) -> None:
-        path = [str(Path(folder).absolute()) for folder in self._context.python_path]
+        path = [str(Path(folder).absolute()) for folder in self._context.settings.python_path]
         question = {"id": 0, "python_path": path, **self._renewal.order(), **self._preparation()}
         try:
             ended = results.ended_by(child.ask(question), 0, self._taken_place())

@@ -359,7 +359,8 @@ class SlotRunner:
 
     def _make_kind(self, campaign: CampaignTerms, fetched: Mapping[str, FetchedInput]) -> Kind:
         inputs = {name: staged.path for name, staged in fetched.items()}
-        own_env = environment.of_slot(self._slot, self._share, campaign, inputs)
+        given = environment.of_handler(campaign, inputs, self._settings.allow_env)
+        own_env = environment.of_slot(self._slot, self._share, campaign, inputs, given)
         context = KindContext(
             campaign=campaign,
             inputs=inputs,
@@ -367,12 +368,11 @@ class SlotRunner:
             folders=self._folders,
             watch=self._watch,
             live=self._live,
-            env={**environment.inherited(), **own_env},
+            env=environment.of_children(campaign, own_env, given),
             own_env=own_env,
+            given_env=given,
             cores=self._share.cores[: campaign.cores] if campaign.cores else (),
-            grace_s=self._settings.grace_s,
-            python_path=self._settings.python_path,
-            container_runtime=self._settings.container_runtime,
+            settings=self._settings,
         )
         kinds = _BATCH_KINDS if is_batched(campaign) else _KINDS
         return kinds[campaign.handler["kind"]](context)

@@ -278,7 +278,7 @@ def _executed(handler: Handler | None) -> str:
     parts += [
         f"{name.removesuffix('_s').replace('_', ' ')} {member.shown(value)}"
         for name, member in settings(Handler).items()
-        if name not in _WHAT_RUNS and (value := getattr(handler, name)) is not None
+        if name not in _WHAT_RUNS and (value := getattr(handler, name)) not in (None, ())
     ]
     return ", ".join(parts)
 
