@@ -20,8 +20,9 @@ from tests.helpers.postgres import Postgres, assert_counts_are_true
 from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.scripted_pool import ScriptedPool
 from tests.property.pooled_model import Fence, PooledModel
-from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, WORKING
+from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES
 from tests.property.queue_scene import pick
+from tests.property.queue_tasks import WORKING
 from tests.property.tracked_connections import Lock, TrackedConnection, TrackedConnections
 
 # A delay is over when the test says so.

@@ -16,8 +16,8 @@ from tests.property.concurrent_scene import (
     ConcurrentScene,
     fetch,
 )
-from tests.property.queue_model import CANCELLED, DELAYED, WAITING, WORKING
 from tests.property.queue_scene import pick
+from tests.property.queue_tasks import CANCELLED, DELAYED, WAITING, WORKING
 from tests.property.tracked_connections import Lock
 
 _DUE = """

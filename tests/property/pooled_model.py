@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from taskq_agent.protocol import DONE, RELEASED
-from tests.property.queue_model import CANCELLED, WORKING, QueueModel, Task
+from tests.property.queue_model import QueueModel
+from tests.property.queue_tasks import CANCELLED, WORKING, Task
 
 POOL = 0
 

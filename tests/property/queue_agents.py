@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -22,34 +21,13 @@ from tests.property.queue_scene import (
     QueueScene,
     pick,
 )
+from tests.property.queue_tasks import Task
 
 _SAVE = "select * from taskq.save_checkpoint(null, %s, %s, %s, %s, 1)"
 _TELL = "select taskq.note_updates(%s)"
 
 
-class Tried(Protocol):
-    """A task that may have been tried before."""
-
-    losses: int
-
-    @property
-    def avoids(self) -> object:
-        """Return the hosts on which it has failed; nothing if there is none."""
-
-
-T = TypeVar("T", bound=Tried)
-
-
-def apart(tasks: Iterable[T]) -> list[T]:
-    """Leave out what one claim does not get with the first one that was lost before."""
-    found: list[T] = []
-    for task in tasks:
-        if not (task.losses and any(one.losses for one in found)):
-            found.append(task)
-    return found
-
-
-def in_turn(tasks: list[T]) -> list[T]:
+def in_turn(tasks: list[Task]) -> list[Task]:
     """Put tasks into the order of a claim.
 
     Those that failed or were lost before wait apart: a claim asks first for those that come before
@@ -76,9 +54,10 @@ class QueueAgents(QueueScene):
             lease_s=86_400,  # silent for longer than that is only who must be
             host=host,
             site=site,
+            slots=self.slots,
         )
         self.agents.append(agent)
-        self.model.open(agent.session, host, site)
+        self.model.open(agent.session, host, site, self.slots)
 
     @rule(which=INDEX, want=WANTS, from_the_start=st.booleans())
     def claim(self, which: int, want: int, from_the_start: bool) -> None:
@@ -119,14 +98,16 @@ class QueueAgents(QueueScene):
         elif self.model.states != {"open"}:
             assert got == []
         else:
+            most = self.model.wanted(agent.session, want)
             free = self.model.waiting_for(agent.session)
             waiting = [task.task for task in free]
             claimable = [task.task for task in self.model.claimable(agent.session, lease)]
             if exact:
-                assert got == sorted(task.task for task in apart(in_turn(free))[:want])
+                first = self.model.apart(agent.session, in_turn(free))[:most]
+                assert got == sorted(task.task for task in first)
             assert set(got) <= set(claimable)
-            assert sum(self.model.tasks[number].losses > 0 for number in got) <= 1
-            assert (claimable == waiting and min(1, len(waiting))) <= len(got) <= want
+            assert self.model.has_room(agent.session, [self.model.tasks[one] for one in got])
+            assert (claimable == waiting and min(1, len(waiting))) <= len(got) <= most
             for number in got:
                 self.model.claim(self.model.tasks[number], agent.session, lease)
                 self.fences.append((number, lease))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from taskq_agent.protocol import (
     ACCEPTED,
@@ -17,61 +16,22 @@ from taskq_agent.protocol import (
     SUPERSEDED,
     TOO_LONG,
 )
+from tests.property.queue_tasks import (
+    CANCELLED,
+    DELAYED,
+    HEDGED,
+    LOST,
+    NOT_BEGUN,
+    WAITING,
+    WITHDRAWN,
+    WORKING,
+    Ended,
+    Task,
+)
 
 MAX_ATTEMPTS, MAX_LOSSES, MAX_OUT_OF_TIME = 3, 3, 2
 #: A host or site: its kind and its name.
 Place = tuple[str, str]
-
-WAITING, DELAYED, WORKING = "waiting", "delayed", "working"
-CANCELLED, LOST, HEDGED, WITHDRAWN = "cancelled", "lost", "hedged", "withdrawn"
-
-
-@dataclass
-class Ended:
-    """An attempt that ended."""
-
-    attempt: int
-    lease: str
-    outcome: str
-    error_class: str | None
-    host: str
-    session: int
-
-
-@dataclass
-class Task:
-    """Where a task stands; session: of the last lease, None if there was none.
-
-    seeded: its first priority, and that of a withdrawn one. avoids: the hosts on which it has
-    failed, or was lost again and alone. checkpoint: content, lease and attempt of the last.
-    progress: how far its attempts have come, by lease.
-    """
-
-    task: int
-    key: str
-    seeded: int
-    priority: int
-    status: str = WAITING
-    attempt: int = 0
-    failures: int = 0
-    losses: int = 0
-    lease: str = ""
-    session: int | None = None
-    avoids: set[str] = field(default_factory=set)
-    ended: list[Ended] = field(default_factory=list)
-    checkpoint: tuple[int, str, int] | None = None
-    progress: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def against(self) -> tuple[int, int]:
-        """Failures and losses that count: since the last retry; of a task that is done, all."""
-        if self.status != DONE:
-            return self.failures, self.losses
-        lost = {"agent-lost", "poison"}
-        return (
-            sum(one.outcome == FAILED for one in self.ended),
-            sum(one.outcome == LOST or one.error_class in lost for one in self.ended),
-        )
 
 
 class QueueModel:
@@ -87,6 +47,7 @@ class QueueModel:
         self.live: set[int] = set()
         self.hosts: dict[int, str] = {}
         self.sites: dict[int, str] = {}
+        self.slots: dict[int, int] = {}
         self.banned: set[Place] = set()
         self.draining: set[int] = set()
         self.state = self.above = "open"
@@ -94,10 +55,15 @@ class QueueModel:
         self.never_retry: set[str] = set()
         self.max_lost_hosts = 3
 
-    def open(self, session: int, host: str, site: str = "here") -> None:
+    @property
+    def hedges(self) -> bool:
+        """Whether second attempts may be made."""
+        return self.salvages
+
+    def open(self, session: int, host: str, site: str = "here", slots: int = 1) -> None:
         """Open a session of an agent on a node."""
         self.live.add(session)
-        self.hosts[session], self.sites[session] = host, site
+        self.hosts[session], self.sites[session], self.slots[session] = host, site, slots
 
     def ban(self, place: Place) -> None:
         """Keep agents away from a host or site, and tell those that are there to leave."""
@@ -150,12 +116,35 @@ class QueueModel:
         return conflicts
 
     def waiting_for(self, session: int) -> list[Task]:
-        """Return those that a session may have: of one slot, so one that was lost at a time."""
+        """Return those of which a session may have any one."""
         host = self.hosts[session]
         serving = {self.hosts[one] for one in self.live - self.draining}
         free = [one for one in self.waiting() if host not in one.avoids or serving <= one.avoids]
-        full = any(task.losses for task in self.held(session))
-        return [task for task in free if not (full and task.losses)]
+        return [task for task in free if self.has_room(session, [task])]
+
+    def has_room(self, session: int, tasks: Iterable[Task]) -> bool:
+        """Return whether a session may have these as well: few of those that were lost before."""
+        more = [task for task in tasks if task.losses]
+        lost = [*(task for task in self.held(session) if task.losses), *more]
+        return not more or len(lost) <= min(self.share_of_lost(session, one) for one in lost)
+
+    def share_of_lost(self, session: int, task: Task) -> int:
+        """Return how many lost tasks a session may have if this one is among them."""
+        last = min(MAX_LOSSES, self.max_lost_hosts) - 1
+        return 1 if task.losses >= last else max(1, self.slots[session] >> task.losses)
+
+    def apart(self, session: int, tasks: Iterable[Task]) -> list[Task]:
+        """Leave out those that a claim does not get with others that were lost before."""
+        found: list[Task] = []
+        for task in tasks:
+            if self.has_room(session, [*found, task]):
+                found.append(task)
+        return found
+
+    def wanted(self, session: int, want: int) -> int:
+        """Return how many tasks a claim gets at most."""
+        del session  # each may have all
+        return want
 
     def claimable(self, session: int, lease: str) -> list[Task]:
         """Return what a claim may get: nothing that had its lease before."""
@@ -255,7 +244,7 @@ class QueueModel:
             (task.task, one.lease)
             for task in self.tasks.values()
             for one in task.ended
-            if one.outcome in {LOST, HEDGED}
+            if one.is_given_up
         ]
 
     def is_late(self, task: Task, lease: str) -> bool:
@@ -278,12 +267,19 @@ class QueueModel:
             and self._salvageable(self.tasks[number], lease) is None
         }
 
-    def expire(self, session: int) -> int:
-        """Give a silent session up; return how many attempts were lost."""
+    def expire(self, session: int, error_class: str = "agent-lost") -> int:
+        """Give a silent session up; return how many attempts were lost.
+
+        error_class: what the end of its batch job is called.
+        """
         self.live.discard(session)
         held = self.held(session)
-        most = sorted([-1, *(task.losses for task in held)])[-2:]
-        for task in held:
+        spared = self.spared(session, error_class)
+        blamed = [task for task in held if task not in spared]
+        most = sorted([-1, *(task.losses for task in blamed)])[-2:]
+        for task in spared:
+            self._end(task, RELEASED, self._back(WAITING), NOT_BEGUN)
+        for task in blamed:
             before = [one.host for one in task.ended if one.outcome == LOST]
             nodes = {self.hosts[session], *before[len(before) - task.losses :]}
             poison = task.losses > most[0] and len(nodes) >= self.max_lost_hosts
@@ -291,15 +287,20 @@ class QueueModel:
             task.avoids |= {self.hosts[session]} if task.losses > max(most[0], 0) else set()
             task.losses += 1
             back = FAILED if final else self._back(WAITING)
-            self._end(task, LOST, back, "poison" if poison else "agent-lost")
+            self._end(task, LOST, back, "poison" if poison else error_class)
         return len(held)
+
+    def spared(self, session: int, error_class: str) -> list[Task]:
+        """Return which tasks of a lost session say nothing about its loss."""
+        del session, error_class  # each has begun
+        return []
 
     def hedge(self, task: Task, lease: str) -> bool:
         """Let a second attempt be made of a task; return whether that may be."""
         hedged = any(HEDGED in {one.outcome, one.error_class} for one in task.ended)
         last = task.failures + 1 >= MAX_ATTEMPTS
         idle = self.is_late(task, lease) or not task.session or CANCELLED in self.states
-        if idle or hedged or last or not self.salvages:
+        if idle or hedged or last or not self.hedges:
             return False
         task.avoids.add(self.hosts[task.session])
         self._end(task, HEDGED, WAITING, HEDGED)
@@ -379,7 +380,7 @@ class QueueModel:
         undecided = task.status in {WAITING, DELAYED, WORKING}
         if self.salvages and (undecided or (task.status == FAILED and last == LOST)):
             for one in task.ended:
-                if one.lease == lease and one.outcome in {LOST, HEDGED}:
+                if one.lease == lease and one.is_given_up:
                     return one
         return None
 

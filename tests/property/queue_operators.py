@@ -16,7 +16,7 @@ from taskq.model.campaign_spec import LATE_RESULTS
 from taskq.model.errors import Conflict, KeyConflict
 from taskq_agent.protocol import DONE
 from tests.helpers.postgres import value
-from tests.property.queue_model import DELAYED, Place, Task
+from tests.property.queue_model import Place
 from tests.property.queue_scene import (
     ERROR_CLASSES,
     HOSTS,
@@ -28,6 +28,7 @@ from tests.property.queue_scene import (
     QueueScene,
     pick,
 )
+from tests.property.queue_tasks import DELAYED, Task
 
 
 class QueueOperators(QueueScene):

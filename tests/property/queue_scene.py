@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import psycopg
@@ -63,11 +64,14 @@ class QueueScene(RuleBasedStateMachine):
     numbers = itertools.count()
 
     database: ClassVar[Database]
+    #: Of each agent.
+    slots: ClassVar[int] = 1
+    model_of_queue: ClassVar[Callable[[], QueueModel]] = QueueModel
 
     def __init__(self) -> None:
         super().__init__()
         database = self.database
-        self.model = QueueModel()
+        self.model = type(self).model_of_queue()
         self.queue = Client(database)
         self.postgres = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
         top = f"/m{next(self.numbers)}"

@@ -19,8 +19,8 @@ from tests.property.concurrent_pool import ConcurrentPool
 from tests.property.concurrent_scene import COMMIT, CONNECTION, HOLD, INDEX
 from tests.property.concurrent_upkeep import ConcurrentUpkeep
 from tests.property.exploring import explore
-from tests.property.queue_model import Task
 from tests.property.queue_scene import pick
+from tests.property.queue_tasks import Task
 
 pytestmark = pytest.mark.thorough
 

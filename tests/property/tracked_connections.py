@@ -15,7 +15,7 @@ from taskq.db.connections import Database
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
 from tests.property.pooled_model import PooledModel
-from tests.property.queue_model import Task
+from tests.property.queue_tasks import Task
 
 Seen = TypeVar("Seen")
 

@@ -1,0 +1,36 @@
+"""The queue against its model where many tasks have one start, under any order of what happens."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize
+
+from taskq.db.connections import Database
+from taskq.model.campaign_spec import LATE_RESULTS
+from tests.property.exploring import explore
+from tests.property.queue_batches import QueueBatches
+from tests.property.queue_operators import QueueOperators
+
+
+class BatchMachine(QueueBatches, QueueOperators):
+    """Does each step to the queue and to the model, and compares all that can be seen of them."""
+
+    @initialize(late=st.sampled_from(LATE_RESULTS), batch=st.sampled_from([2, 4, 16]))
+    def begin(self, late: str, batch: int) -> None:
+        """Begin with some tasks and an agent."""
+        self.change_batch(late, set(), 2, batch)
+        self.seed(5, [0, 1, 0, 0, 0])
+        self.come("node1", "here")
+
+
+def test_batches_do_what_their_model_says_in_a_few_runs(database: Database) -> None:
+    BatchMachine.database = database
+    explore(BatchMachine, 6, 20)
+
+
+@pytest.mark.thorough
+def test_batches_do_what_their_model_says(database: Database) -> None:
+    """Whatever agents, operators and keepers do, in whatever order."""
+    BatchMachine.database = database
+    explore(BatchMachine, 80)
