@@ -7,6 +7,8 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _MODEL: Final = "tests/property/test_batches.py"
+#: The queue's part.
+_QUEUE_MODEL: Final = "tests/property/test_batch_model.py"
 
 BATCHES: Final = (
     Mutant(
@@ -240,5 +242,77 @@ BATCHES: Final = (
         "",
         "Other agents idle while one has all that is left.",
         ("tests/integration/claims/test_tail_of_batches.py",),
+    ),
+    Mutant(
+        "silent-programs-have-begun-nothing",
+        "sql/functions/reports/spared.sql",
+        "select s.campaign, s.lease from said s where s.begun is not null)",
+        "select s.campaign, s.lease from said s)",
+        "Nobody is charged for an agent whose program does not say what has begun.",
+        (_QUEUE_MODEL,),
+    ),
+    Mutant(
+        "marks-of-an-earlier-heartbeat-stay",
+        "sql/functions/sessions/beat.sql",
+        "claims = v_begun -> s.session_id::text,",
+        "claims = coalesce(v_begun -> s.session_id::text, s.claims),",
+        "A lost agent charges what had begun in a claim that it no longer has.",
+        (_QUEUE_MODEL,),
+    ),
+    Mutant(
+        "whole-claims-are-sent-back",
+        "sql/functions/sessions/beat.sql",
+        "where c.tasks > (select count(*)",
+        "where c.tasks >= (select count(*)",
+        "Each answer to a heartbeat lists thousands of tasks that the agent knows.",
+        (_QUEUE_MODEL,),
+    ),
+    Mutant(
+        "tasks-of-a-dead-node-start-apart",
+        "sql/functions/claims/share_of_lost.sql",
+        "least(p_losses - 1, 15)",
+        "least(p_losses, 15)",
+        "Tasks of a dead node need four times as many starts.",
+        (_QUEUE_MODEL,),
+    ),
+    Mutant(
+        "agents-that-leave-get-a-share",
+        "sql/functions/claims/shares_of_tail.sql",
+        "       and not s.drain\n",
+        "",
+        "Part of the last tasks is kept for agents that claim no more.",
+        (_QUEUE_MODEL,),
+    ),
+    Mutant(
+        "late-success-of-an-unbegun-task-is-lost",
+        "sql/functions/reports/is_given_up.sql",
+        " or p_outcome::text = 'released' and p_error_class = 'not-begun'",
+        "",
+        "A success of an agent that was only unheard does not count.",
+        (_QUEUE_MODEL,),
+    ),
+    Mutant(
+        "unbegun-task-that-succeeds-late-was-lost",
+        "sql/functions/diagnosis/is_loss.sql",
+        "not in ('hedged', 'not-begun')",
+        "not in ('hedged')",
+        "A task that was never charged shows a loss.",
+        (_QUEUE_MODEL,),
+    ),
+    Mutant(
+        "spared-tasks-hide-the-guilty-one",
+        "sql/functions/reports/give_back.sql",
+        "t.task_id not in (select unnest(v_spared))\n             order by",
+        "true\n             order by",
+        "A task that kills each agent is never given up next to one that was lost as often.",
+        (_QUEUE_MODEL,),
+    ),
+    Mutant(
+        "spared-tasks-wait-behind-others",
+        "sql/functions/reports/give_back.sql",
+        " or t.task_id in (select unnest(v_spared)) then t.avoids",
+        " then t.avoids",
+        "Tasks that had not begun wait as if they had been lost.",
+        (_QUEUE_MODEL,),
     ),
 )
