@@ -262,8 +262,8 @@ BATCHES: Final = (
     Mutant(
         "whole-claims-are-sent-back",
         "sql/functions/sessions/beat.sql",
-        "where c.tasks > (select count(*)",
-        "where c.tasks >= (select count(*)",
+        "where c.tasks > (select w.working",
+        "where c.tasks >= (select w.working",
         "Each answer to a heartbeat lists thousands of tasks that the agent knows.",
         (_QUEUE_MODEL,),
     ),
@@ -281,7 +281,7 @@ BATCHES: Final = (
         "       and not s.drain\n",
         "",
         "Part of the last tasks is kept for agents that claim no more.",
-        (_QUEUE_MODEL,),
+        ("tests/integration/claims/test_tail_of_batches.py",),
     ),
     Mutant(
         "late-success-of-an-unbegun-task-is-lost",
@@ -313,6 +313,6 @@ BATCHES: Final = (
         " or t.task_id in (select unnest(v_spared)) then t.avoids",
         " then t.avoids",
         "Tasks that had not begun wait as if they had been lost.",
-        (_QUEUE_MODEL,),
+        ("tests/integration/attempts/test_lost_batches.py",),
     ),
 )

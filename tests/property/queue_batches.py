@@ -105,11 +105,27 @@ class QueueBatches(QueueAgents):
         assert kept == self.model.left_of(agent.session)
 
     @precondition(lambda self: len(self.agents) < 16)
-    @rule(host=HOSTS, site=SITES, want=st.integers(2, 6), begun=BEGUN, end=ENDS)
+    @rule(
+        host=HOSTS,
+        site=SITES,
+        want=st.integers(2, 6),
+        begun=BEGUN,
+        again=st.sampled_from(["", "", "claim", "tasks"]),
+        end=ENDS,
+    )
     def lose_batch(
-        self, host: str, site: str, want: int, begun: list[int] | None, end: str | None
+        self,
+        host: str,
+        site: str,
+        want: int,
+        begun: list[int] | None,
+        again: str,
+        end: str | None,
     ) -> None:
-        """Lose an agent with a batch, of which some have begun, or with its job."""
+        """Lose an agent with a batch, of which some have begun, or with its job.
+
+        again: what its last heartbeat names, which no longer says what has begun.
+        """
         if self.model.kept_away(host, site):
             return
         self.come(host, site)
@@ -118,6 +134,10 @@ class QueueBatches(QueueAgents):
         self._claim(agent, lease, want, from_the_start=True)
         held = [task.task for task in self.model.held(agent.session, lease)]
         self._beat_with(agent, [self._named(lease, len(held), held, begun)], set())
+        if again == "claim":
+            self._beat_with(agent, [self._named(lease, len(held), held, None)], set())
+        elif again == "tasks":
+            self._beat_with(agent, [], {(task, lease) for task in held})
         self._lose(agent.session, end)
 
     @precondition(lambda self: self.model.live)

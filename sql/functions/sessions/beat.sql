@@ -269,8 +269,8 @@ begin
                  cross join lateral (
                      select (select coalesce(jsonb_agg(t.task_id), '[]')
                                from taskq.held_by_claim(c.session_id, c.campaign_id, c.lease_id) t (task_id)) as tasks
-                      where c.tasks > (select count(*)
-                                         from taskq.held_by_claim(c.session_id, c.campaign_id, c.lease_id))
+                      where c.tasks > (select w.working
+                                         from taskq.working_of_claim(c.campaign_id, c.session_id, c.lease_id) w)
                      offset 0
                  ) k
                  group by c.session_id) f;

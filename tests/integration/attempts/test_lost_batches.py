@@ -125,6 +125,20 @@ def test_tasks_that_wait_in_the_agent_are_not_charged(
     assert campaign.status().losses == 0
 
 
+def test_tasks_that_had_not_begun_wait_in_their_order(
+    queue: Client, hire: Hire, postgres: Postgres
+) -> None:
+    """As if they had never been claimed: not apart, as those that may be guilty."""
+    batched(queue, 6)
+    agent = hire()
+    tasks = agent.claim(6)
+    for task in (tasks[0], tasks[5]):
+        agent.release(task, started=False)
+    agent.heartbeat(claims=named(tasks[1:5], []))
+    lose(postgres, agent)
+    assert [task.key for task in hire().claim(3)] == ["t00000", "t00001", "t00002"]
+
+
 def test_task_that_kills_its_agent_before_a_heartbeat_names_it_is_charged_the_second_time(
     queue: Client, hire: Hire, postgres: Postgres
 ) -> None:

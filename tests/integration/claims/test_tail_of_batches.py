@@ -52,6 +52,16 @@ def test_agent_with_more_slots_gets_more_of_the_last_tasks(batched: Campaign, hi
     assert claimed(agents, 1_000)[0] == 400
 
 
+def test_agents_that_leave_get_no_share_of_the_last_tasks(
+    batched: Campaign, queue: Client, hire: Hire
+) -> None:
+    """They claim nothing more."""
+    batched.seed({"n": n} for n in range(400))
+    agents = [hire(host=host) for host in ("n1", "n2", "n2", "n2")]
+    queue.fleet.ban("host", "n2", why="it is broken")
+    assert claimed(agents[:1], 500) == [400]
+
+
 def test_batches_are_full_where_enough_tasks_wait(batched: Campaign, hire: Hire) -> None:
     batched.seed({"n": n} for n in range(2_000))
     assert claimed([hire() for _ in range(3)], 500) == [500, 500, 334]
