@@ -67,8 +67,8 @@ log = logging.getLogger(__name__)
 
 _LONGEST_RETRY_S = 5.0
 _FOLLOWED_S = 2.0
-#: Seconds between heartbeats while they say which tasks have begun.
-_BEGUN_S = 5.0
+#: Seconds between heartbeats while they say which tasks have begun, for so many of these.
+_BEGUN_S, _BEGUN = 5.0, 100
 
 
 class Warnings:
@@ -259,9 +259,9 @@ class HeartbeatThread:
     heartbeat.
 
     While somebody follows an attempt, heartbeats come every two seconds; while programs say which
-    of many tasks have begun, every five. One that was lost on the
-    way is followed by one without texts: a filter may dislike what an attempt has printed, and the
-    session must not expire for that.
+    of many tasks have begun, every five or more. One that was lost on the way is followed by one
+    without texts: a filter may dislike what an attempt has printed, and the session must not expire
+    for that.
     """
 
     task = "a heartbeat"
@@ -370,7 +370,7 @@ class HeartbeatThread:
         for left in answer.left:
             self._post(OthersStopOrdered(left))
         self._followed = frozenset(answer.follow if isinstance(answer, FollowingAnswer) else ())
-        interval_s = min(heartbeat_s, _needed_every_s(heartbeat, self._followed))
+        interval_s = min(heartbeat_s, needed_every_s(heartbeat, self._followed))
         self._schedule(begun + interval_s * _spread(0.9))
 
     def _schedule(self, due: float) -> None:
@@ -379,11 +379,13 @@ class HeartbeatThread:
                 self._due = min(self._due, due)  # `keep` may have come in between
 
 
-def _needed_every_s(heartbeat: Heartbeat, followed: FrozenSet[Held]) -> float:
+def needed_every_s(heartbeat: Heartbeat, followed: FrozenSet[Held]) -> float:
     """Return after how many seconds what changes is worth another heartbeat."""
     if followed:
         return _FOLLOWED_S
-    return _BEGUN_S if any(claim.begun for claim in heartbeat.claims) else math.inf
+    # They cost the server about as much as a heartbeat for each hundred.
+    begun = sum(len(claim.begun or ()) for claim in heartbeat.claims)
+    return _BEGUN_S * max(1.0, begun / _BEGUN) if begun else math.inf
 
 
 def _spread(least: float) -> float:

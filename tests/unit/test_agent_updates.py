@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import os
 import threading
 from collections.abc import Container, Iterator
@@ -16,7 +17,8 @@ import taskq_agent
 from taskq_agent.core import events as ev
 from taskq_agent.errors import LostOnTheWay
 from taskq_agent.handlers.live import LiveAttempt, Tail, parsed
-from taskq_agent.heartbeat import HeartbeatThread, UpdateCollector, with_updates
+from taskq_agent.heartbeat import HeartbeatThread, UpdateCollector, needed_every_s, with_updates
+from taskq_agent.held_claims import HeldClaim
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Trouble, Welcome
 from taskq_agent.task_messages import (
     MAX_NOTE_CHARS,
@@ -276,6 +278,20 @@ def test_agent_sends_heartbeats_more_often_while_its_output_is_followed() -> Non
     heartbeats.close(10.0)
     assert [asked.get() for _ in range(3)] == [frozenset(), frozenset([HELD]), frozenset([HELD])]
     assert asked.empty()
+
+
+@pytest.mark.parametrize(
+    ("begun", "every_s"),
+    [(None, math.inf), (0, math.inf), (1, 5.0), (100, 5.0), (500, 25.0), (1_000, 50.0)],
+)
+def test_heartbeats_that_name_more_begun_tasks_come_less_often(
+    begun: int | None, every_s: float
+) -> None:
+    """Each costs the server more; one with a hundred costs little more than one with none."""
+    marks = None if begun is None else tuple(range(begun))
+    claims = (HeldClaim(1, HELD.lease, 1_000, marks),)
+    assert needed_every_s(Heartbeat(7, claims=claims), frozenset()) == every_s
+    assert needed_every_s(Heartbeat(7, claims=claims), frozenset([HELD])) == 2.0
 
 
 class Filtered:
