@@ -64,6 +64,14 @@ class Invocation:
             self._await(self.address())
         return self._client(None)
 
+    def make_room(self) -> None:
+        """Let a command that removes something run on the full disk of the embedded server."""
+        if self.address() is None and (given := Server().make_room()):
+            warn(
+                f"the disk of the queue is full: the {given / 1e6:,.0f} MB that were kept for this "
+                "are given up; stop agents and seed nothing until there is room again"
+            )
+
     @staticmethod
     def _await(*addresses: str | None) -> None:
         for address in addresses:

@@ -31,9 +31,11 @@ from taskq.model.errors import (
     from_server,
 )
 
+#: What helps a server whose disk is full.
+FULL: Final = "make room on its disk, such as by `taskq campaign rm` of what has ended"
 #: Errors that pass, with advice.
 _NOT_NOW: Final[dict[type[psycopg.Error], str]] = {
-    psycopg.errors.DiskFull: "free some space",
+    psycopg.errors.DiskFull: FULL,
     psycopg.errors.LockNotAvailable: (
         "another transaction uses what this needs; repeat it, or end that one: pg_stat_activity "
         "and pg_locks show it"
@@ -135,6 +137,8 @@ def _out_of_reach(what: str, error: psycopg.Error) -> LoginRefused | Unavailable
             f"{what} takes no writes now: {text}; it is a standby, or has "
             "default_transaction_read_only on"
         )
+    if code == psycopg.errors.DiskFull.sqlstate:
+        return Unavailable(f"{what} cannot do this now: {text}; {FULL}")
     if code is not None and not code.startswith(("08", "57P")):
         is_broken = what == EMBEDDED and code.startswith(BROKEN)
         hint = "; `taskq up` starts it anew" if is_broken else ""

@@ -77,6 +77,7 @@ class Home:
         self.log: Final = path / "server.log"
         self.state: Final = path / "server.json"
         self.password: Final = path / "password"
+        self.reserve: Final = path / "reserve"
         self.redis_runtime: Final = path / "redis-runtime"
         self.redis_log: Final = path / "redis.log"
         self.redis_state: Final = path / "redis.json"
@@ -174,7 +175,7 @@ class Home:
         inside = [
             *(self.data, self.conf, self.runtime, self.path / "run", self.redis_runtime),
             *(self.state, self.password, self.redis_log, self.redis_state, self.path / "lock"),
-            *(self.log, self.log.with_name("server.log.1")),
+            *(self.log, self.log.with_name("server.log.1"), self.reserve),
         ]
         staged = self.path.glob(".taskq-*")
         return [path for path in (*inside, *staged, *self._socket_dirs()) if exists(path)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from taskq.embedded import postmaster
+from taskq.embedded import postmaster, reserve
 from taskq.embedded.account import SHARED, server_account, user_name
 from taskq.embedded.cluster import DATABASE, ensure_cluster
 from taskq.embedded.home import Home, default_home, read_state, write_file
@@ -78,6 +78,7 @@ class Server:
         with self.home.usable():
             running = self._running()
             if running is not None and _works(running):
+                reserve.keep(self.home.reserve)
                 return self._info(running, port)
             self.home.make(server_account(self.home.data))
             with self.home.locked():
@@ -115,6 +116,13 @@ class Server:
                     )
                 postmaster.stop(found, immediate=immediate)
                 return True
+
+    def make_room(self) -> int:
+        """Give up the room that is kept for a full disk; return its bytes, 0 if there is no need.
+
+        A later `up` keeps room again, once there is plenty.
+        """
+        return reserve.give_up(self.home.reserve)
 
     def delete(self) -> list[Path]:
         """Stop the server and delete its files for good; return their paths.
@@ -173,6 +181,7 @@ class Server:
         write_file(home.state, json.dumps(state), 0o644)
         tcp = () if port is None else (f"--listen_addresses={LOCAL}", f"--port={port}")
         postgres = installation.bin_dir / "postgres"
+        reserve.give_up(home.reserve)  # a server that a full disk has ended needs room to recover
         # `start` reads the log.
         args = (postgres, "-D", home.data, f"--config_file={conf}", "--lc_messages=C", *tcp)
         started = postmaster.start(args, account, home.data, home.log)

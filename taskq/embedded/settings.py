@@ -15,11 +15,12 @@ from typing import Final
 
 from taskq.embedded.account import ROOT_UID, Account, user_name
 from taskq.embedded.home import Home, make_directory, write_file
+from taskq.embedded.reserve import MIB, disk_bytes
 from taskq_agent.paths import exists
 
 ROLE: Final = "taskq"
-MIB: Final = 1024 * 1024
 SHARED_BUFFERS_MIB: Final = (128, 1024)
+LOG_MIB: Final = (64, 4096)
 CGROUP_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -35,7 +36,8 @@ listen_addresses = ''
 unix_socket_directories = {socket_dir}
 max_connections = 300
 shared_buffers = '{shared_buffers_mib}MB'
-max_wal_size = '4GB'
+max_wal_size = '{log_mib}MB'
+min_wal_size = '32MB'
 checkpoint_timeout = '15min'
 checkpoint_completion_target = 0.9
 random_page_cost = 1.1
@@ -81,6 +83,7 @@ def write_settings(home: Home, account: Account, socket_dir: Path) -> Path:
         ident_file=quoted(os.fspath(ident)),
         socket_dir=quoted(_list_item(os.fspath(socket_dir))),
         shared_buffers_mib=shared_buffers_mib(memory_bytes()),
+        log_mib=log_mib(disk_bytes(home.path)),
         sync_method=sync_method(),
         user_conf=quoted(os.fspath(user)),
     )
@@ -98,6 +101,15 @@ def shared_buffers_mib(memory: int) -> int:
     """Return an eighth of the memory (in bytes), as MiB within modest bounds."""
     low, high = SHARED_BUFFERS_MIB
     return max(low, min(high, memory // 8 // MIB))
+
+
+def log_mib(disk: int) -> int:
+    """Return how long the log grows between checkpoints, as MiB: a tenth of the disk (in bytes).
+
+    A full disk stops PostgreSQL in the midst of its log; 4 GiB pay where there is room for them.
+    """
+    low, high = LOG_MIB
+    return max(low, min(high, disk // 10 // MIB))
 
 
 def memory_bytes() -> int:

@@ -198,6 +198,7 @@ def rm(invocation: Invocation, *, path: str, dry_run: bool, yes: bool) -> None:
     """
     if path == "/":
         raise UsageError("the root cannot be removed; name a campaign below it")
+    invocation.make_room()
     with invocation.client() as client:
         nodes = client.campaign(path).tree()
         total = sum(node.total for node in nodes)

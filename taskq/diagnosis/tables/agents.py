@@ -33,7 +33,7 @@ WARNINGS: Final = {
     ),
     EXCHANGES_FAIL: (
         "heartbeats come through and exchanges do not: finished and claimed tasks wait there",
-        "look at its log and its way to the gateway: a proxy may cut long answers",
+        "begin with that cause; without one look at its log: a proxy may cut long answers",
     ),
     TRANSFERS_FAIL: (
         "inputs or large results are not transferred, and their slots try again",

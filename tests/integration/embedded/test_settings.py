@@ -25,7 +25,7 @@ from tests.integration.embedded.support import mode, rewrite, value
         ("data_checksums", "on"),
         ("listen_addresses", ""),
         ("max_connections", "300"),
-        ("max_wal_size", "4GB"),
+        ("min_wal_size", "32MB"),
         ("jit", "off"),
         ("TimeZone", "UTC"),
     ],
