@@ -1,21 +1,17 @@
-"""Heartbeats that keep a session alive, from a thread of their own, and what they carry."""
+"""Heartbeats that keep a session alive, from a thread of their own."""
 
 from __future__ import annotations
 
 import logging
 import math
-import os
 import random
 import threading
 import time
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
-from typing import Callable, Container, FrozenSet, List, Optional, Sequence, Tuple
+from typing import Callable, FrozenSet, Optional
 
 from taskq_agent.core.events import (
     AgentFailed,
-    CallFailed,
     Event,
     HeartbeatAnswered,
     HeartbeatFailed,
@@ -23,45 +19,10 @@ from taskq_agent.core.events import (
     StopOrdered,
 )
 from taskq_agent.errors import LostOnTheWay, Refused, SessionLost, TransportError, TransportFailed
-from taskq_agent.protocol import (
-    Answer,
-    Heartbeat,
-    Held,
-    Trouble,
-    Welcome,
-)
-from taskq_agent.spool import Spool
-from taskq_agent.task_messages import (
-    MAX_OUTPUTS,
-    MAX_UPDATES,
-    FollowingAnswer,
-    Update,
-    UpdatingHeartbeat,
-)
-from taskq_agent.threads import CHECK_S, Slot, Watchdog
+from taskq_agent.protocol import Heartbeat, Held, Welcome
+from taskq_agent.task_messages import FollowingAnswer
+from taskq_agent.threads import CHECK_S, Watchdog
 from taskq_agent.transport import Transport
-from taskq_agent.warning_words import (
-    CLOCK_OFF,
-    DISK_FULL,
-    EXCHANGES_FAIL,
-    SPOOL_UNUSABLE,
-    TRANSFERS_FAIL,
-)
-from taskq_agent.wire import fitted
-
-_PATIENCE_S = 0.5
-#: Heartbeats with more held attempts than this are large enough without updates.
-_MOST_HELD = 4_000
-
-
-#: A scratch disk with less free than this share of it and these bytes is nearly full.
-_LOW_SHARE = 0.05
-_LOW_BYTES = 1 << 30
-_CLOCK_OFF_S = 60.0
-#: A warning needs a transfer that fails for so long, or so many exchanges in a row over so long: a
-#: single one that waits for tasks may be ended early.
-_LEAST_FAILED = 3
-_FAILING_S = 20.0
 
 log = logging.getLogger(__name__)
 
@@ -69,176 +30,6 @@ _LONGEST_RETRY_S = 5.0
 _FOLLOWED_S = 2.0
 #: Seconds between heartbeats while they say which tasks have begun, for so many of these.
 _BEGUN_S, _BEGUN = 5.0, 100
-
-
-class Warnings:
-    """Warnings about the agent and its host, for the queue's operators.
-
-    scratch: the folder whose disk is watched. spool: None if there is none. slots: their transfers
-    are watched.
-    """
-
-    def __init__(
-        self, scratch: Optional[Path], spool: Optional[Spool], slots: Sequence[Slot] = ()
-    ) -> None:
-        self._scratch = scratch
-        self._spool = spool
-        self._slots = slots
-        self._disk_low = False
-        self._queue_ahead_s: Optional[float] = None
-        self._heard: Tuple[str, ...] = ()
-        self._failed = 0
-        self._failing_since = 0.0
-        self._failure = ""
-
-    def note(self, event: Event) -> None:
-        """Note whether an exchange was answered."""
-        if isinstance(event, Answer):
-            self._failed = 0
-        elif isinstance(event, CallFailed):
-            if not self._failed:
-                self._failing_since = time.monotonic()
-            self._failed += 1
-            self._failure = str(event.error)
-
-    def opened(self, welcome: Welcome) -> None:
-        """Begin a session; compare the queue's clock with the monotonic one, which nobody sets."""
-        self._heard = ()
-        self._failed = 0
-        if welcome.now:
-            self._queue_ahead_s = welcome.now - time.monotonic()
-
-    def look_at_disk(self) -> None:
-        """Check how much of the disk is free; this may wait for the file system."""
-        if self._scratch is not None:
-            with suppress(OSError):
-                usage = os.statvfs(self._scratch)
-                low = usage.f_bavail < _LOW_SHARE * usage.f_blocks
-                self._disk_low = low and usage.f_bavail * usage.f_frsize < _LOW_BYTES
-
-    def is_news(self, words: Tuple[str, ...]) -> bool:
-        """Return whether these warnings differ from those that the queue has of this session."""
-        return words != self._heard
-
-    def heard(self, heartbeat: Heartbeat) -> None:
-        """Note that the queue has got this heartbeat."""
-        self._heard = () if heartbeat.trouble is None else heartbeat.trouble.warnings
-
-    def words(self) -> Tuple[str, ...]:
-        """Return the words for a heartbeat."""
-        found = []
-        if self._spool is not None and self._spool.is_unusable:
-            found.append(SPOOL_UNUSABLE)
-        if self._disk_low:
-            found.append(DISK_FULL)
-        if self._queue_ahead_s is not None:
-            off_s = time.time() - time.monotonic() - self._queue_ahead_s
-            if abs(off_s) > _CLOCK_OFF_S:
-                found.append(CLOCK_OFF)
-        if self._exchanges_fail():
-            found.append(EXCHANGES_FAIL)
-        if self._failing_transfers():
-            found.append(TRANSFERS_FAIL)
-        return tuple(found)
-
-    def cause(self) -> str:
-        """Return what came in place of an answer, if exchanges or transfers fail."""
-        if self._exchanges_fail():
-            return self._failure
-        return next(iter(self._failing_transfers()), "")
-
-    def _exchanges_fail(self) -> bool:
-        long_ago = time.monotonic() - _FAILING_S
-        return self._failed >= _LEAST_FAILED and self._failing_since < long_ago
-
-    def _failing_transfers(self) -> List[str]:
-        long_ago = time.monotonic() - _FAILING_S
-        failing = [slot.runner.transfer_failure for slot in self._slots]
-        return [
-            failure.why for failure in failing if failure is not None and failure.since < long_ago
-        ]
-
-
-class UpdateCollector:
-    """Collects updates in its own thread: a heartbeat must not wait for files of payloads.
-
-    look: called there as well, before each heartbeat.
-    """
-
-    def __init__(self, slots: Sequence[Slot], look: Callable[[], object] = lambda: None) -> None:
-        self._slots = slots
-        self._look = look
-        self._changed = threading.Condition()
-        self._asked = self._closed = False
-        self._followed: Container[Held] = ()
-        self._found: Tuple[Update, ...] = ()
-        threading.Thread(target=self._run, name="taskq-updates", daemon=True).start()
-
-    def collect(self, followed: FrozenSet[Held]) -> Tuple[Update, ...]:
-        """Return the updates, with the output of `followed`; empty if that takes too long."""
-        with self._changed:
-            if self._asked:  # a file system hangs since an earlier heartbeat
-                return ()
-            self._asked, self._followed = True, followed
-            self._changed.notify_all()
-            done = self._changed.wait_for(lambda: not self._asked, _PATIENCE_S)
-            return self._found if done else ()
-
-    def close(self) -> None:
-        """Collect no more."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._asked or self._closed)
-                followed = self._followed
-            if self._closed:
-                return
-            found = self._collected(followed)
-            with self._changed:
-                self._asked, self._found = False, found
-                self._changed.notify_all()
-
-    def _collected(self, followed: Container[Held]) -> Tuple[Update, ...]:
-        try:
-            self._look()
-            found = (slot.runner.update(followed) for slot in self._slots)
-            return tuple(update for update in found if update is not None)
-        except Exception:
-            log.exception("the updates of attempts cannot be collected")
-            return ()
-
-
-def with_warnings(
-    heartbeat: Optional[Heartbeat], words: Tuple[str, ...], cause: str = ""
-) -> Optional[Heartbeat]:
-    """Return a heartbeat with further warnings, and their cause unless it has one."""
-    if heartbeat is None or not (words or heartbeat.trouble):
-        return heartbeat
-    known = heartbeat.trouble or Trouble()
-    warnings = (*known.warnings, *words)
-    trouble = replace(known, warnings=warnings, cause=known.cause or (cause if words else ""))
-    return replace(heartbeat, trouble=fitted(trouble))
-
-
-def with_updates(heartbeat: Optional[Heartbeat], found: Sequence[Update]) -> Optional[Heartbeat]:
-    """Return a heartbeat with updates of attempts that it names, as many as it may carry."""
-    if heartbeat is None or len(heartbeat.held) > _MOST_HELD:
-        return heartbeat
-    held = frozenset(heartbeat.held)
-    updates = sorted(
-        (update for update in found if update.held in held),
-        key=lambda update: update.output is None,
-    )
-    if not updates:
-        return heartbeat
-    silent = [
-        replace(update, output=None, written=0) for update in updates[MAX_OUTPUTS:MAX_UPDATES]
-    ]
-    return UpdatingHeartbeat(**vars(heartbeat), updates=(*updates[:MAX_OUTPUTS], *silent))
 
 
 def without_texts(heartbeat: Heartbeat) -> Heartbeat:

@@ -30,13 +30,8 @@ from taskq_agent.core import events as ev
 from taskq_agent.core.core import AgentCore
 from taskq_agent.core.shutdown import PATIENCE_S
 from taskq_agent.handlers import MemoryRoom, Runner, RunnerSettings, make_runner
-from taskq_agent.heartbeat import (
-    HeartbeatThread,
-    UpdateCollector,
-    Warnings,
-    with_updates,
-    with_warnings,
-)
+from taskq_agent.heartbeat import HeartbeatThread
+from taskq_agent.host_warnings import Warnings, with_warnings
 from taskq_agent.kept_results import KeptResults
 from taskq_agent.lease_ids import LeaseIds
 from taskq_agent.protocol import Heartbeat, Hello, Request
@@ -47,6 +42,7 @@ from taskq_agent.spool import Spool
 from taskq_agent.task_messages import Update
 from taskq_agent.threads import CHECK_S, Caller, Slot, Watchdog
 from taskq_agent.transport import Transport
+from taskq_agent.updates import UpdateCollector, with_updates
 
 log = logging.getLogger(__name__)
 

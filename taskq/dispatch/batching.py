@@ -22,11 +22,12 @@ from typing import Final, TypeAlias
 
 from taskq.db.connections import AsyncConnection, Database
 from taskq.dispatch.campaign_cache import CampaignCache
+from taskq.dispatch.endings import Closing, resolve
 from taskq.dispatch.exchange import Exchanges, Verdicts
 from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request
 from taskq.dispatch.fair_queue import FairQueue, LargeTurns, Parts
 from taskq.dispatch.fair_share import MOST_IN_BATCH, Scope
-from taskq.dispatch.group_commit import Closing, in_halves, resolve
+from taskq.dispatch.halves import in_halves
 from taskq.dispatch.seldom import Seldom
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed

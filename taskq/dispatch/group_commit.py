@@ -2,25 +2,19 @@
 
 To open or end a session costs the server less than the commit. So thousands of agents that come or
 leave within a second are served at the rate of the server, not of its disk. Heartbeats and
-exchanges have batches of their own (`heartbeats`, `batching`), with the same helpers: futures that
-may have been given up, the halves of a batch with a fault, and an orderly end.
+exchanges have batches of their own (`heartbeats`, `batching`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from typing_extensions import Self
-
+from taskq.dispatch.endings import resolve
+from taskq.dispatch.halves import in_halves
 from taskq.model.errors import UsageError
-
-T = TypeVar("T")
-
-_AGAIN_S: Final = 1.0
 
 #: Requests in a statement at most, and seconds for which a statement with fewer waits for more.
 MOST_TOGETHER: Final = 64
@@ -31,66 +25,6 @@ Outcome = TypeVar("Outcome")
 Run: TypeAlias = Callable[[Sequence[Request]], Awaitable[Sequence[Outcome | Exception]]]
 
 _Batch: TypeAlias = Sequence[tuple[Request, asyncio.Future[Outcome]]]
-
-
-def resolve(future: asyncio.Future[T], outcome: T | Exception) -> None:
-    """Set the result or the exception of a future, unless it is done: nobody waits any more."""
-    if future.done():
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
-
-
-class Closing(ABC):
-    """A base class: `close` is called at the end of an `async with` block."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Finish or break off what is under way, and release connections."""
-
-
-async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks, and wait until they have ended.
-
-    Before Python 3.12 `asyncio.wait_for` loses a cancellation that arrives just when its awaitable
-    completes (CPython issue 86296). Tasks are therefore cancelled again each second until they have
-    ended.
-    """
-    running = set(tasks)
-    while running:
-        for task in running:
-            task.cancel()
-        _, running = await asyncio.wait(running, timeout=_AGAIN_S)
-
-
-async def in_halves(
-    batch: list[T],
-    run: Callable[[list[T]], Awaitable[None]],
-    fail: Callable[[list[T], Exception], None],
-    is_of_one: Callable[[Exception], bool],
-) -> None:
-    """Run a batch; run its halves apart after an error that one of its requests has caused.
-
-    So only the request at fault gets the error. fail: takes a batch that cannot be halved further,
-    or need not be, and its error.
-    """
-    try:
-        await run(batch)
-    except Exception as error:  # noqa: BLE001  # those that wait get it
-        if len(batch) == 1 or not is_of_one(error):
-            fail(batch, error)
-            return
-        half = len(batch) // 2
-        for some in (batch[:half], batch[half:]):
-            await in_halves(some, run, fail, is_of_one)
 
 
 class GroupCommit(Generic[Request, Outcome]):

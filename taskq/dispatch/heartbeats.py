@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from taskq.db.catalogue import array
 from taskq.db.connections import Database, Row
+from taskq.dispatch.endings import Closing, resolve
 from taskq.dispatch.fair_queue import LargeTurns
-from taskq.dispatch.group_commit import Closing, in_halves, resolve
+from taskq.dispatch.halves import in_halves
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.model.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed

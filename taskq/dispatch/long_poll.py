@@ -23,8 +23,8 @@ from contextlib import suppress
 from typing import Final
 
 from taskq.db.connections import Database, Row
+from taskq.dispatch.endings import Closing, cancel, resolve
 from taskq.dispatch.fair_share import FRESH_S, Scope
-from taskq.dispatch.group_commit import Closing, cancel, resolve
 from taskq.dispatch.wait_queues import WaitQueues
 from taskq.model.errors import TaskqError
 from taskq.model.loop_faults import LoopFaults

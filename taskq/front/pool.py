@@ -18,8 +18,8 @@ from taskq.db.connections import Database
 from taskq.db.stored_json import why_unreadable_text
 from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.dispatch.campaign_faults import failure
+from taskq.dispatch.endings import cancel
 from taskq.dispatch.fair_share import Scope
-from taskq.dispatch.group_commit import cancel
 from taskq.front.address import FrontAddress
 from taskq.front.breaker import Breaker
 from taskq.front.buffer import KEEP_S, Buffer, Callback, Claim, Replay

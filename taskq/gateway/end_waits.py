@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Final
 
-from taskq.dispatch.group_commit import Closing, cancel, resolve
+from taskq.dispatch.endings import Closing, cancel, resolve
 from taskq.gateway.http.errors import Busy
 from taskq.gateway.metrics import Metrics
 from taskq.gateway.statement_pool import StatementPool

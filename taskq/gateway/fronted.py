@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from taskq.dispatch.batching import Batcher, Callback, Submitted
+from taskq.dispatch.endings import cancel
 from taskq.dispatch.exchange_request import ExchangeRequest
-from taskq.dispatch.group_commit import cancel
 from taskq.front.pool import Pool
 from taskq.gateway.bindings import Bindings
 from taskq.gateway.http.errors import Busy

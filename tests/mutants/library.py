@@ -60,7 +60,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "one-bad-exchange-fails-all",
-        "taskq/dispatch/group_commit.py",
+        "taskq/dispatch/halves.py",
         "        if len(batch) == 1 or not is_of_one(error):",
         "        if batch:",
         "The error of one exchange goes to all that share its statement.",

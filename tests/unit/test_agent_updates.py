@@ -17,7 +17,7 @@ import taskq_agent
 from taskq_agent.core import events as ev
 from taskq_agent.errors import LostOnTheWay
 from taskq_agent.handlers.live import LiveAttempt, Tail, parsed
-from taskq_agent.heartbeat import HeartbeatThread, UpdateCollector, needed_every_s, with_updates
+from taskq_agent.heartbeat import HeartbeatThread, needed_every_s
 from taskq_agent.held_claims import HeldClaim
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Trouble, Welcome
 from taskq_agent.task_messages import (
@@ -29,6 +29,7 @@ from taskq_agent.task_messages import (
     UpdatingHeartbeat,
 )
 from taskq_agent.threads import Watchdog
+from taskq_agent.updates import UpdateCollector, with_updates
 from taskq_agent.wire import dumps
 from tests.helpers.meanwhile import meanwhile
 from tests.helpers.slot_harness import SlotHarness, python, shell, slot_in

@@ -14,7 +14,7 @@ from taskq_agent.core.events import CallFailed
 from taskq_agent.core.reports import fence, line
 from taskq_agent.errors import TransportFailed
 from taskq_agent.handlers.base import TransferFailure
-from taskq_agent.heartbeat import Warnings, with_warnings
+from taskq_agent.host_warnings import Warnings, with_warnings
 from taskq_agent.protocol import (
     Answer,
     Heartbeat,

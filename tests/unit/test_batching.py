@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from taskq.dispatch.endings import cancel
 from taskq.dispatch.exchange_request import EncodedReports, ExchangeRequest, Fence
 from taskq.dispatch.fair_queue import (
     APART_S,
@@ -21,7 +22,6 @@ from taskq.dispatch.fair_queue import (
     FairQueue,
 )
 from taskq.dispatch.fair_share import Scope
-from taskq.dispatch.group_commit import cancel
 from taskq.dispatch.seldom import MOST, PERIOD_S, Seldom
 
 NOW = 100.0

@@ -19,8 +19,8 @@ GUARDED_ELSEWHERE = {
 #: Loops that pause, and end when what they wait for has come, or their time is up.
 BOUNDED = {
     "taskq/dispatch/batching.py: Batcher.close",
+    "taskq/dispatch/endings.py: cancel",
     "taskq/dispatch/group_commit.py: GroupCommit._serve",
-    "taskq/dispatch/group_commit.py: cancel",
     "taskq/dispatch/heartbeats.py: HeartbeatBatcher.close",
     "taskq/dispatch/long_poll.py: LongPoll._linger",
     "taskq/dispatch/long_poll.py: LongPoll._turn",

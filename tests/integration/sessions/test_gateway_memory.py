@@ -9,7 +9,7 @@ import pytest
 
 from taskq import Client
 from taskq.db.connections import Database
-from taskq.dispatch.group_commit import cancel
+from taskq.dispatch.endings import cancel
 from taskq.gateway.auth import Manager, TokenCache
 from taskq.gateway.bindings import Bindings
 from taskq.gateway.statement_pool import StatementPool

@@ -18,9 +18,9 @@ from psycopg.rows import dict_row
 from taskq import Campaign
 from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
+from taskq.dispatch.endings import resolve
 from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq.dispatch.fair_share import Scope
-from taskq.dispatch.group_commit import resolve
 from taskq.front.address import FrontAddress
 from taskq.front.buffer import KEEP_S
 from taskq.front.pool import Pool
