@@ -133,6 +133,7 @@ def explain(subtree: Subtree, key: str | None, *, whole: bool) -> Explanation:
     from taskq.diagnosis.explaining import explained  # noqa: PLC0415
     from taskq.diagnosis.facts import MAX_CLASSES, read_facts  # noqa: PLC0415
     from taskq.diagnosis.fleet import Findings, Fleet  # noqa: PLC0415
+    from taskq.diagnosis.odd_readings import OddReadings  # noqa: PLC0415
     from taskq.diagnosis.task_rules import explain_task  # noqa: PLC0415
 
     if key is None:
@@ -141,7 +142,7 @@ def explain(subtree: Subtree, key: str | None, *, whole: bool) -> Explanation:
     facts = read_facts(subtree.database, subtree.path, looks=False, whole=whole)
     if task.status == "failed":  # whose fault that is; hosts and results say nothing about it
         verdicts = Fleet(subtree.database).failures(subtree.path, limit=MAX_CLASSES)
-        facts = replace(facts, findings=Findings([], [], verdicts, []))
+        facts = replace(facts, findings=Findings([], [], verdicts, OddReadings()))
     return explain_task(task, subtree.attempts(key), retries, facts)
 
 

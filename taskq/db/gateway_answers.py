@@ -29,9 +29,15 @@ _BY_STATUS: Final[dict[int, type[TaskqError]]] = {
     422: errors.UsageError,
 }
 
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
 #: Types that JSON lacks, by PostgreSQL's names.
 _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "timestamptz": lambda text: datetime.fromisoformat(text.replace("Z", "+00:00")),
+    "timestamptz": _instant,
+    "timestamptz[]": lambda texts: [*map(_instant, texts)],
     "numeric": Decimal,
     "numeric[]": lambda texts: [*map(Decimal, texts)],
     "bytea": b64decode,

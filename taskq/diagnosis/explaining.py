@@ -8,7 +8,7 @@ from taskq.db.access import Queries
 from taskq.db.translation import waited_for_lock
 from taskq.diagnosis.blockers import Blocker, read_blockers, server_blocked
 from taskq.diagnosis.facts import read_facts
-from taskq.diagnosis.odd_results import OddReader, read_odd_results
+from taskq.diagnosis.odd_readings import OddReader, read_odd_results
 from taskq.diagnosis.reasons import Explanation
 from taskq.diagnosis.rules import explain_campaign
 from taskq.model.errors import TaskqError, Unavailable

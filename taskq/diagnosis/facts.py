@@ -20,7 +20,7 @@ from taskq.diagnosis.blockers import Blocker, read_blockers
 from taskq.diagnosis.campaign_tree import read_tree
 from taskq.diagnosis.fleet import Findings, Fleet
 from taskq.diagnosis.forecast import Forecast
-from taskq.diagnosis.odd_results import OddReader, read_odd_results
+from taskq.diagnosis.odd_readings import OddReader, read_odd_results
 from taskq.diagnosis.overdue import OverdueAttempt
 from taskq.diagnosis.places import LostHost
 from taskq.diagnosis.sample import ended_attempts

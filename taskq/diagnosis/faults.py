@@ -34,10 +34,10 @@ def faults(facts: Facts) -> Iterator[Reason]:
 
 
 def odd_results(facts: Facts) -> Iterator[Reason]:
-    """Name the hosts whose results cannot be right."""
+    """Name the hosts whose results cannot be right, and results that cannot be ranked."""
     findings = facts.findings
     banned = {host.name for host in findings.hosts if host.ban} if findings else set()
-    for result in findings.odd[:_MOST_SHOWN] if findings else ():
+    for result in findings.odd.hosts[:_MOST_SHOWN] if findings else ():
         what = "constant" if result.constant else "far from those of other hosts"
         why = f"results of {result.campaign} are {what}"
         ban = command("host", "ban", "--why", why, "--until", "1d", names=[result.host])
@@ -48,6 +48,16 @@ def odd_results(facts: Facts) -> Iterator[Reason]:
             lost=result.results,
             commands=[*([] if result.host in banned else [ban]), result.remedy],
             figures={"campaign": result.campaign, "host": result.host, "results": result.results},
+        )
+    for it in findings.odd.shapes[:_MOST_SHOWN] if findings else ():
+        yield Reason(
+            "unranked-results",
+            f"{it.text[:1].upper()}{it.text[1:]}. They count as done. Look at some; a retry after "
+            "the repair withdraws them. If each result must have it, let the campaign require "
+            "that.",
+            lost=it.odd if it.is_trouble else 0,
+            commands=it.commands,
+            figures={"campaign": it.campaign, "odd": it.odd, "results": it.results},
         )
 
 

@@ -11,7 +11,8 @@ from typing import Final
 from taskq.db.access import Queries
 from taskq.diagnosis.bans import Ban, PlaceKind
 from taskq.diagnosis.blame import FailureVerdict, TaskFates, blame
-from taskq.diagnosis.odd_results import OddReader, OddResults, read_odd_results
+from taskq.diagnosis.odd_readings import OddReader, OddReadings, read_odd_results
+from taskq.diagnosis.odd_results import OddResults
 from taskq.diagnosis.places import LostHost, Place, Presence, compare_places
 from taskq.diagnosis.sample import MOST, Sample, read_sample
 from taskq.model.errors import UsageError
@@ -32,7 +33,7 @@ class Findings:
     hosts: list[Place]
     sites: list[Place]
     failures: list[FailureVerdict]
-    odd: list[OddResults]
+    odd: OddReadings
 
 
 class Fleet:
@@ -90,7 +91,9 @@ class Fleet:
         """
         present, sample = self._presence(path), self._sample(path)
         odd = self._read_odd(self._database, check_path(path))
-        return self._compared("host", present, sample, self.bans(), odd=odd, lost=self._lost(path))
+        return self._compared(
+            "host", present, sample, self.bans(), odd=odd.hosts, lost=self._lost(path)
+        )
 
     def sites(self, path: str = "/") -> list[Place]:
         """Compare the sites whose agents serve a campaign, as `hosts` does."""
@@ -112,7 +115,7 @@ class Fleet:
         sample, present = read_sample(self._database, path, ended), self._presence(path)
         bans, odd = self.bans(), self._read_odd(self._database, path)
         return Findings(
-            hosts=self._compared("host", present, sample, bans, odd=odd),
+            hosts=self._compared("host", present, sample, bans, odd=odd.hosts),
             sites=self._compared("site", present, sample, bans),
             failures=self._judged(path, limit, sample, bans),
             odd=odd,

@@ -16,22 +16,17 @@ from __future__ import annotations
 import json
 import math
 import re
-import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from operator import attrgetter
 from statistics import median
 from typing import Final, TypeAlias
 
-from taskq.db.access import Queries
 from taskq.model.words import command, percent
 
-#: The most attempts that are read.
-MOST: Final = 5_000
-#: Seconds for which a view that refreshes shows the same readings.
-FRESH_S: Final = 60.0
 #: Neighbours on each side.
 _NEAR: Final = 5
 _LEAST_HOSTS: Final = 3
@@ -61,6 +56,10 @@ class HostResults:
     digests: Sequence[int]
     numbers: Sequence[float | None]
     fields: Sequence[str | None]
+    shapes: Sequence[str] = ()
+    claims: Sequence[datetime] = ()
+    releases: Sequence[str] = ()
+    ranks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,31 +96,6 @@ class _One:
 
 #: Consecutive results of a host, and those of others next to them: first before, then behind them.
 _Stretch: TypeAlias = tuple[Sequence[_One], Sequence[_One]]
-
-
-def read_odd_results(database: Queries, path: str) -> list[OddResults]:
-    """Return the hosts whose latest results at and below a path cannot be right."""
-    rows = database.rows("latest_results", path=path, most=MOST)
-    return odd_results([HostResults(**row) for row in rows])
-
-
-#: Reads the hosts with odd results at and below a path.
-OddReader: TypeAlias = Callable[[Queries, str], list[OddResults]]
-
-
-def kept_odd_results(clock: Callable[[], float] = time.monotonic) -> OddReader:
-    """Return a reader for a view that refreshes: it reads each path once in `FRESH_S` seconds."""
-    kept: dict[str, tuple[float, list[OddResults]]] = {}
-
-    def read(database: Queries, path: str) -> list[OddResults]:
-        now = clock()
-        if path not in kept or now >= kept[path][0] + FRESH_S:
-            for old in [old for old, (at, _) in [*kept.items()] if now >= at + FRESH_S]:
-                kept.pop(old, None)
-            kept[path] = now, read_odd_results(database, path)
-        return kept[path][1]
-
-    return read
 
 
 def odd_results(groups: Sequence[HostResults]) -> list[OddResults]:

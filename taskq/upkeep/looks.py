@@ -12,7 +12,7 @@ from taskq.db.access import Queries
 from taskq.db.connections import Database
 from taskq.diagnosis.events import BY_NAME, DISK, event_of, subject
 from taskq.diagnosis.facts import read_facts
-from taskq.diagnosis.odd_results import kept_odd_results
+from taskq.diagnosis.odd_readings import kept_odd_results
 from taskq.diagnosis.rules import explain_campaign
 from taskq.model.errors import NotFound, ServerUnsuitable, TaskqError
 from taskq.model.words import as_json, beginning

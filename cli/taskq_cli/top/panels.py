@@ -13,7 +13,7 @@ from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.campaign_tree import Tree
 from taskq.diagnosis.explaining import explained
 from taskq.diagnosis.fleet import Fleet
-from taskq.diagnosis.odd_results import kept_odd_results
+from taskq.diagnosis.odd_readings import kept_odd_results
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Explanation
 from taskq.diagnosis.servers import read_servers

@@ -16,7 +16,7 @@ from taskq.diagnosis.blame import FailureVerdict
 from taskq.diagnosis.campaign_tree import CampaignNode, Tree, parent, usual_levels
 from taskq.diagnosis.explaining import explained
 from taskq.diagnosis.fleet import Fleet
-from taskq.diagnosis.odd_results import kept_odd_results
+from taskq.diagnosis.odd_readings import kept_odd_results
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Explanation
 from taskq.diagnosis.sample import ended_attempts

@@ -10,7 +10,7 @@ import pytest
 from taskq import Campaign, Client, Seed
 from taskq.db.statements import Statements
 from taskq.diagnosis.facts import read_facts
-from taskq.diagnosis.odd_results import FRESH_S, kept_odd_results, read_odd_results
+from taskq.diagnosis.odd_readings import FRESH_S, kept_odd_results, read_odd_results
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.integration.explaining.support import Make, explained
@@ -77,7 +77,7 @@ def test_late_host_with_tasks_of_low_priority_is_not_accused(
         (task,) = agent.claim()
         agent.done(task, {"energy": -float(task.payload["n"])})
     assert campaign.status().done == 400
-    assert read_odd_results(queue.queries, "/c") == []
+    assert read_odd_results(queue.queries, "/c").hosts == []
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_view_that_refreshes_reads_results_once_a_minute(
         now = float(second)
         findings = read_facts(queue.queries, "/c", read_odd=read_odd).findings
         assert findings is not None
-        assert [one.host for one in findings.odd] == ["n2"]
+        assert [one.host for one in findings.odd.hosts] == ["n2"]
     assert asked["latest_results"] == 2
     read_odd(queue.queries, "/")
     assert asked["latest_results"] == 3

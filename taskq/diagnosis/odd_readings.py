@@ -1,0 +1,51 @@
+"""Reading of the latest results, and what is odd about them; kept for views that refresh."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from taskq.db.access import Queries
+from taskq.diagnosis.odd_results import HostResults, OddResults, odd_results
+from taskq.diagnosis.result_shapes import OddShapes, odd_shapes
+
+#: The most attempts that are read.
+MOST: Final = 5_000
+#: Seconds for which a view that refreshes shows the same readings.
+FRESH_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class OddReadings:
+    """Hosts whose results cannot be right, and campaigns with results that cannot be ranked."""
+
+    hosts: Sequence[OddResults] = ()
+    shapes: Sequence[OddShapes] = ()
+
+
+def read_odd_results(database: Queries, path: str) -> OddReadings:
+    """Return what is odd about the latest results at and below a path."""
+    rows = database.rows("latest_results", path=path, most=MOST)
+    groups = [HostResults(**row) for row in rows]
+    return OddReadings(odd_results(groups), odd_shapes(groups))
+
+
+#: Reads what is odd about the results at and below a path.
+OddReader: TypeAlias = Callable[[Queries, str], OddReadings]
+
+
+def kept_odd_results(clock: Callable[[], float] = time.monotonic) -> OddReader:
+    """Return a reader for a view that refreshes: it reads each path once in `FRESH_S` seconds."""
+    kept: dict[str, tuple[float, OddReadings]] = {}
+
+    def read(database: Queries, path: str) -> OddReadings:
+        now = clock()
+        if path not in kept or now >= kept[path][0] + FRESH_S:
+            for old in [old for old, (at, _) in [*kept.items()] if now >= at + FRESH_S]:
+                kept.pop(old, None)
+            kept[path] = now, read_odd_results(database, path)
+        return kept[path][1]
+
+    return read
