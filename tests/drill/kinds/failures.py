@@ -226,6 +226,13 @@ def odd_results(scene: Scene) -> Signs:
     return Signs((rf"\b{host.name}\b", path, "result"), "taskq retry")
 
 
+@kind("broken-results")
+def broken_results(scene: Scene) -> Signs:
+    path, host = scene.campaign(best="lowest result.energy"), scene.host()
+    host.trouble("energy=8.5.", path)
+    return Signs((rf"\b{host.name}\b", path, "cannot be ranked by energy"), "taskq retry")
+
+
 def _with_input(scene: Scene) -> tuple[str, Path]:
     """Make a campaign whose tasks need a file, and return the file in the store."""
     path = scene.campaign(paused=True)
