@@ -102,6 +102,7 @@ class SlotHarness:
         limit_s: float | None = None,
         output_bytes: int | None = None,
         inputs: Mapping[str, Input] | None = None,
+        memory: tuple[int, ...] = (),
     ) -> tuple[list[Ended], str | None]:
         """Run tasks together; return the end of each, in order, and `too_large_as`."""
         if (handler, limit_s) != self._last:
@@ -120,6 +121,7 @@ class SlotHarness:
             limit_s,
             inputs=inputs or {},
             output_bytes=output_bytes,
+            memory=memory,
         )
         ended: dict[int, Ended] = {}
         last: list[str | None] = []

@@ -2,8 +2,8 @@
 
 A payload: do (`well`, `die`, `die-later`, `hang`, `fail`, `skip`, `torn`, `twice`; `die-later` dies
 too, but hangs when it runs alone for the first time); marks: say what begins; company: die only if
-so many tasks are there; file: leave one of this name. Each start is noted in the file that `log`
-names.
+so many tasks are there; file: leave one of this name; size: give a result with so many
+characters; gate: wait for this file first. Each start is noted in the file that `log` names.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from taskq_agent import output_path
+
 Say = Callable[[dict[str, Any]], None]
 
 
@@ -26,6 +28,14 @@ def note_start(payloads: list[dict[str, Any]]) -> None:
         log.write(json.dumps([payload["n"] for payload in payloads]) + "\n")
     if len(payloads) >= payloads[0].get("company", len(payloads) + 1):
         os.kill(os.getpid(), signal.SIGKILL)
+    while (gate := payloads[0].get("gate")) and not Path(gate).exists():
+        time.sleep(0.02)
+
+
+def result_of(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return the result that a payload asks for."""
+    large = {"x": "x" * payload["size"]} if "size" in payload else {}
+    return {"n": payload["n"], **large}
 
 
 def act(number: int, payload: dict[str, Any], say: Say, write: Callable[[str], None]) -> None:
@@ -47,7 +57,8 @@ def act(number: int, payload: dict[str, Any], say: Say, write: Callable[[str], N
         write('{"id": 1, "resu')
         os._exit(3)
     elif what != "skip":
-        say({"id": number, "result": {"n": payload["n"]}})
+        kept = "size" in payload
+        say({"id": number, **({"result_file": True} if kept else {"result": result_of(payload)})})
     if what == "twice":
         say({"id": number, "result": {"n": -1}})
         say({"id": 10**9, "result": {}})
@@ -55,9 +66,13 @@ def act(number: int, payload: dict[str, Any], say: Say, write: Callable[[str], N
 
 
 def leave_file(message: dict[str, Any]) -> None:
-    """Leave the output file that a payload names."""
-    if name := message["payload"].get("file"):
-        Path(message["task"]["out"], name).write_text(str(message["payload"]["n"]))
+    """Leave the output file that a payload names, and a large result."""
+    payload = message["payload"]
+    if name := payload.get("file"):
+        Path(message["task"]["out"], name).write_text(str(payload["n"]))
+    if "size" in payload:
+        result = Path(message["task"]["scratch"], "taskq-result.json")
+        result.write_text(json.dumps(result_of(payload)))
 
 
 def from_file() -> None:
@@ -113,11 +128,15 @@ def too_few(payloads: list[dict[str, Any]], shared: object) -> list[Any]:
 def one_by_one(payloads: list[dict[str, Any]], _: object) -> Iterator[Any]:
     """Yield a result after the other."""
     note_start(payloads)
-    for payload in payloads:
+    for position, payload in enumerate(payloads):
+        if name := payload.get("file"):
+            folder = output_path(position)
+            assert folder is not None
+            (folder / name).write_text(str(payload["n"]))
         said: list[dict[str, Any]] = []
         act(0, payload, said.append, lambda _: 0)
         answers = [one for one in said if "begun" not in one]
-        yield ValueError("bad") if "error" in answers[0] else answers[0]["result"]
+        yield ValueError("bad") if "error" in answers[0] else result_of(payload)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def test_resident_program_that_closes_a_stream_fails_its_tasks(
 import os, sys, time
 sys.stdin.readline()
 os.close(sys.{stream}.fileno())
-time.sleep(600)
+time.sleep(30)
 """
     big = {"x": "y" * 200_000}  # more than a pipe holds
     ends, _ = slot.run_batch(resident(code), [big] * 2)
@@ -67,11 +67,13 @@ time.sleep(600)
 
 
 def test_program_that_does_not_end_after_all_outcomes_is_ended(
-    slot: SlotHarness, monkeypatch: pytest.MonkeyPatch
+    slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("taskq_agent.handlers.outcomes.LINGER_S", 0.3)
-    ends, too_large_as = slot.run_batch(script("say 1; say 2; sleep 600"), [{}] * 2)
+    late = tmp_path / "late"
+    ends, too_large_as = slot.run_batch(script(f"say 1; say 2; sleep 30; touch {late}"), [{}] * 2)
     assert (classes(ends), too_large_as) == ([None, None], "")
+    assert not late.exists()
 
 
 def test_ordered_program_that_answers_in_another_order_charges_the_guilty_only(
@@ -149,3 +151,28 @@ def test_continuing_is_refused_where_there_is_no_checkpoint(slot: SlotHarness) -
     ends, _ = slot.run_batch(script(f"echo {answer} >> $TASKQ_OUTCOMES"), [{}])
     assert classes(ends) == ["no-checkpoint"]
     assert not ends[0].continues
+
+
+def test_task_that_the_kernel_kills_for_its_memory_is_named_so(slot: SlotHarness) -> None:
+    """As when it has a start of its own: then the next attempt may have more."""
+    text = """for n in $(cat "$1"); do test $n = 2 && kill -KILL $$; say $n; done"""
+    its = script(text, line="{task.n}")
+    its["argv"].append("{list}")
+    ends, _ = slot.run_batch(its, [{}] * 3, memory=(1 << 30,))
+    assert classes(ends) == [None, "out-of-memory", None]
+
+
+def test_answers_to_an_earlier_start_count_for_no_task(slot: SlotHarness) -> None:
+    """As of an engine that goes on with what it had when the start before failed."""
+    code = """
+import json, sys
+sys.stdin.readline()
+for line in sys.stdin:
+    number = json.loads(line)["id"]
+    for late in range(1, number):
+        print(json.dumps({"id": late, "result": {"n": "late"}}))
+    print(json.dumps({"id": number, "result": {"n": number}}), flush=True)
+"""
+    for first in (1, 4, 7):
+        ends, _ = slot.run_batch(resident(code), [{}] * 3)
+        assert [end.result for end in ends] == [{"n": first + at} for at in range(3)]

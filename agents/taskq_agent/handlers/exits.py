@@ -11,16 +11,21 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from dataclasses import replace
 from typing import Optional
 
 from taskq_agent.handlers.base import Ended, broken, failed, refused
 from taskq_agent.handlers.executables import bad_line_ends, why_not_executable
+from taskq_agent.protocol import OUT_OF_MEMORY
 from taskq_agent.signals import ENDING_SIGNALS
 
 #: Class of a failure because a program for many tasks has ended well, without an outcome of this.
 NO_OUTCOME = "no-outcome"
 #: Another attempt goes on, if checkpoints are kept; the code that HTCondor's manual uses for it.
 EX_CONTINUE = 85
+
+#: Ends for lack of memory, if there is a limit: only the kernel kills so.
+_OF_MEMORY = (MemoryError.__name__, "signal-SIGKILL", "exit-137")
 
 #: A shell adds this to the number of the signal that killed its command.
 _BY_SIGNAL = 128
@@ -99,6 +104,13 @@ def of_start(program: str, error: Exception) -> Ended:
     if isinstance(error, ValueError):  # NUL or a lone surrogate in an argument
         return failed("bad-argument", text, retry=False)
     return broken("cannot-start", text)
+
+
+def of_memory(ended: Ended, limit: Optional[int]) -> Ended:
+    """Return an end, named for lack of memory if it is one. limit: of memory; None if none."""
+    if limit is None or ended.error_class not in _OF_MEMORY:
+        return ended
+    return replace(ended, error_class=OUT_OF_MEMORY)
 
 
 def signal_name(number: int) -> str:

@@ -44,14 +44,12 @@ from taskq_agent.handlers.limits import ChildWatch, MemoryRoom, own_cores
 from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.handlers.resident import FunctionKind, ProcessKind, PythonKind, ResidentKind
 from taskq_agent.handlers.transfers import FetchedInput, Transfers
-from taskq_agent.protocol import OUT_OF_MEMORY, RELEASED, CampaignTerms, Held, Task
+from taskq_agent.protocol import RELEASED, CampaignTerms, Held, Task
 from taskq_agent.task_messages import Update
 from taskq_agent.transport import TaskBlobs
 from taskq_agent.units import in_bytes
 
 _SHOWN_WAIT_S = 0.05
-#: Ends for lack of memory, if there is a limit: only the kernel kills so.
-_OF_MEMORY = (MemoryError.__name__, "signal-SIGKILL", "exit-137")
 
 _KINDS: Dict[str, Callable[[KindContext], Kind]] = {
     COMMAND: CommandKind,
@@ -138,9 +136,8 @@ class SlotRunner:
             phases.update(self._watch.meter.end())
             self._folders.give_back(folder)
         self._watch.limit(None)
-        if limit is not None and ended.error_class in _OF_MEMORY:
-            ended = replace(ended, error_class=OUT_OF_MEMORY)
-        ended = self._transfers.upload_result(task, self._transfers.upload_output(task, ended))
+        ended = self._transfers.upload_output(task, exits.of_memory(ended, limit))
+        ended = self._transfers.upload_result(task, ended)
         return replace(ended, phases={**phases, **ended.phases})
 
     @contextmanager
@@ -231,7 +228,7 @@ class SlotRunner:
         """Run tasks that begin together."""
         self._watch.begin()
         left = {task.task: task for task in tasks}
-        is_over = False
+        is_over, limit = False, None
 
         def count(
             ends: Sequence[Tuple[Task, Ended]],
@@ -244,7 +241,8 @@ class SlotRunner:
             for task, _ in ends:
                 del left[task.task]
             is_over = over
-            tell(ends, over=over, too_large_as=too_large_as, begun=begun)
+            named = [(task, exits.of_memory(ended, limit)) for task, ended in ends]
+            tell(named, over=over, too_large_as=too_large_as, begun=begun)
 
         try:
             limit = self._transfers.memory_limit(tasks[0], campaign, self._room)
