@@ -17,6 +17,8 @@ BRIEF = {
     "operators": ONE_EACH._replace(words=2, max_attempts=1),
     "late results": ONE_EACH._replace(salvage=True, words=1),
     "hedging": ONE_EACH._replace(salvage=True, hedge=True),
+    "batches": Bounds(agents=1, tasks=2, batch=True, outcomes=(DONE,)),
+    "batches, again": ONE_EACH._replace(batch=True, salvage=True, outcomes=(DONE, FAILED)),
     "front": ONE_EACH._replace(ahead=1, outcomes=(DONE,)),
     "front, again": Bounds(agents=1, ahead=2, outcomes=(DONE,)),
     "front, late results": ONE_EACH._replace(ahead=1, salvage=True, max_losses=1, outcomes=(DONE,)),
@@ -27,6 +29,8 @@ BRIEF = {
 #: The same, with more of everything.
 LARGE = {
     "late beats": ONE_EACH._replace(late=True),
+    "batches": Bounds(agents=1, tasks=2, returns=1, batch=True, outcomes=(DONE,)),
+    "batches, crashes": Bounds(agents=1, crashes=1, returns=1, batch=True, salvage=True),
     "two claims each": Bounds(),
     "three attempts": Bounds(leases=2, max_attempts=3, max_losses=3, outcomes=(FAILED,)),
     "out of time": Bounds(words=1, outcomes=(OUT_OF_TIME, DONE)),

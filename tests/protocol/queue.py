@@ -22,6 +22,7 @@ from tests.protocol.state import (
     LIVE,
     LOST,
     NONE,
+    NOT_BEGUN,
     OUT_OF_TIME,
     POOL,
     REFUSED,
@@ -39,6 +40,9 @@ from tests.protocol.state import (
     Row,
     State,
     Task,
+    end,
+    put,
+    with_session,
 )
 
 Fence = tuple[int, int]
@@ -190,7 +194,7 @@ class Queue:
         """Return whether a late result wins."""
         return (
             self.bounds.salvage
-            and row.outcome in {LOST, HEDGED}
+            and row.outcome in {LOST, HEDGED, NOT_BEGUN}
             and report.outcome == DONE
             and (
                 task.status in {WAITING, DELAYED, WORKING}
@@ -211,6 +215,9 @@ class Queue:
 
     def beat(self, state: State, beat: Beat) -> tuple[State, tuple[Fence, ...]]:
         """Square what a session holds with what it names; return what it is to stop."""
+        if self.bounds.batch:
+            said = tuple((*fence, fence in beat.begun) for fence in beat.held)
+            state = with_session(state, beat.session, said=said)
         for fence in beat.held:
             state = self.name(state, beat.session, fence)
         for number, task in enumerate(state.tasks):
@@ -268,11 +275,29 @@ class Queue:
 
     def sweep(self, state: State, session: int) -> State:
         """Hand out what a session that has ended still has, be it by a claim that came late."""
-        for number in self.left_behind(state, session):
+        left = self.left_behind(state, session)
+        spared = self.spared(state, session, left) if self.bounds.batch else ()
+        for number in left:
             task = state.tasks[number]
-            expired = state.sessions[session].status == EXPIRED
-            state = put(state, number, self.lost(task, session) if expired else handed_back(task))
+            if state.sessions[session].status != EXPIRED:
+                after = handed_back(task)
+            elif number in spared:
+                after = ended(task, NOT_BEGUN, session)._replace(status=WAITING)
+            else:
+                after = self.lost(task, session)
+            state = put(state, number, after)
         return state
+
+    def spared(self, state: State, session: int, left: list[int]) -> list[int]:
+        """Return what says nothing about the loss of its agent: it had not begun.
+
+        If that is all, what was spared the last time is charged, too.
+        """
+        said, tasks = state.sessions[session].said, state.tasks
+        spared = [number for number in left if (number, tasks[number].lease, False) in said]
+        if spared == left:
+            spared = [number for number in left if not was_spared(tasks[number])]
+        return spared
 
     def left_behind(self, state: State, session: int) -> list[int]:
         """Return what a session has, except what somebody has locked."""
@@ -336,20 +361,9 @@ class Queue:
         return fence == (task, lease)
 
 
-def put(state: State, number: int, task: Task) -> State:
-    """Return the state with another row for a task."""
-    tasks = state.tasks
-    return state._replace(tasks=(*tasks[:number], task, *tasks[number + 1 :]))
-
-
-def end(state: State, session: int, status: str) -> State:
-    """Return the state with a session ended, unless it has ended before."""
-    was = state.sessions[session]
-    if was.status != LIVE:
-        return state
-    sessions = list(state.sessions)
-    sessions[session] = was._replace(status=status)
-    return state._replace(sessions=tuple(sessions))
+def was_spared(task: Task) -> bool:
+    """Return whether the attempt before the present one waited in an agent that was lost."""
+    return any(row[0] == task.attempt - 1 and row.outcome == NOT_BEGUN for row in task.rows)
 
 
 def ended(task: Task, outcome: str, session: int) -> Task:

@@ -16,6 +16,7 @@ from tests.protocol.state import (
     LIVE,
     LOST,
     NONE,
+    NOT_BEGUN,
     OUT_OF_TIME,
     POOL,
     REFUSED,
@@ -51,6 +52,12 @@ ONE_OWNER = "a lease is named once"
 NOTED = "what is written of hosts and refusals agrees with the attempts"
 ELSEWHERE = "what has failed on a host is not tried there again while another serves it"
 NO_CIRCLE = "what is handed back for want of time is given up in the end"
+BLAME = (
+    "a lost agent charges what it has named only if that had begun, or nobody had, twice in a row"
+)
+FOUND = (
+    "what had begun is charged; what always waits where agents are lost is charged the second time"
+)
 ENDS = "every task can still become final without further faults"
 
 
@@ -176,7 +183,41 @@ def _broken_hedge(bounds: Bounds, before: State, step: Step, after: State) -> It
                     yield MAY_WIN
 
 
+def _broken_blame(before: State, step: Step, after: State) -> Iterator[str]:
+    said = {(task, lease): begun for task, lease, begun in before.sessions[step.session].said}
+    ends = {LOST: 0, NOT_BEGUN: 0}
+    again, innocent, guilty = False, False, False
+    for number, (was, now) in enumerate(zip(before.tasks, after.tasks, strict=True)):
+        if was.rows == now.rows:
+            continue
+        row, last = now.rows[-1], was.rows[-1:]
+        spared_before = [(one.attempt, one.outcome) for one in last] == [
+            (row.attempt - 1, NOT_BEGUN)
+        ]
+        ends[row.outcome] = ends.get(row.outcome, 0) + 1
+        fence = number, row.lease
+        if row.outcome == LOST and fence in said and fence not in before.began:
+            innocent = innocent or not spared_before or _blames_another(before, said)
+        if row.outcome == NOT_BEGUN:
+            guilty = guilty or said.get(fence, True)
+            again = again or spared_before
+    if innocent:
+        yield BLAME
+    if guilty or (again and not ends[LOST]):
+        yield FOUND
+
+
+def _blames_another(state: State, said: dict[tuple[int, int], bool]) -> bool:
+    """Return whether a session still has what has begun, as it has said."""
+    return any(
+        begun and (state.tasks[task].status, state.tasks[task].lease) == (WORKING, lease)
+        for (task, lease), begun in said.items()
+    )
+
+
 def _broken_moves(before: State, step: Step, after: State) -> Iterator[str]:
+    if step.kind in {"expire", "sweep"}:
+        yield from _broken_blame(before, step, after)
     for number, (was, now) in enumerate(zip(before.tasks, after.tasks, strict=True)):
         if was == now:
             continue
@@ -203,7 +244,7 @@ def _verdicts(salvage: bool, state: State, task: Task, step: Step) -> set[str]:
         became = {(DONE, SALVAGED), (OUT_OF_TIME, TOO_LONG)}
         if step.said == rows[0].outcome or (step.said, rows[0].outcome) in became:
             return {DUPLICATE}
-        late = salvage and step.said == DONE and rows[0].outcome in {LOST, HEDGED}
+        late = salvage and step.said == DONE and rows[0].outcome in {LOST, HEDGED, NOT_BEGUN}
         return {ACCEPTED if late and _wants_salvage(task) else SUPERSEDED}
     if (task.status, task.lease) == (WORKING, step.lease):
         if task.session == POOL:
@@ -233,7 +274,7 @@ def _is_salvage(was: Task, now: Task) -> bool:
         for one, other in zip(was.rows, now.rows, strict=True)
         if one != other
     ]
-    won = changed in ([(LOST, SALVAGED)], [(HEDGED, SALVAGED)])
+    won = changed in [[(lost, SALVAGED)] for lost in (LOST, HEDGED, NOT_BEGUN)]
     return won and (was.status, now.status) == (FAILED, DONE)
 
 

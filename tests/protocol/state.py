@@ -11,6 +11,7 @@ WAITING, DELAYED, WORKING = "waiting", "delayed", "working"
 DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
 RELEASED, LOST, SALVAGED, HEDGED = "released", "lost", "salvaged", "hedged"
 REFUSED = "refused"
+NOT_BEGUN = "not begun"
 OUT_OF_TIME, TOO_LONG = "out of time", "too long"
 ACCEPTED, DUPLICATE, SUPERSEDED, UNKNOWN = "accepted", "duplicate", "superseded", "unknown"
 LIVE, EXPIRED, LEFT = "live", "expired", "left"
@@ -51,16 +52,20 @@ class Task(NamedTuple):
 
 
 class Session(NamedTuple):
-    """A session, of an agent whose token it was opened with."""
+    """A session, of an agent whose token it was opened with.
+
+    said: what its last heartbeat named, and whether it had begun.
+    """
 
     agent: int
     status: str = LIVE
+    said: tuple[tuple[int, int, bool], ...] = ()
 
 
 class Run(NamedTuple):
     """An attempt in an agent's hand; said: the outcome in its report, "" while it runs.
 
-    inherited: a killed process has left the report in the spool.
+    inherited: a killed process has left the report in the spool. begun: its program says so.
     """
 
     task: int
@@ -68,6 +73,7 @@ class Run(NamedTuple):
     attempt: int
     said: str = ""
     inherited: bool = False
+    begun: bool = False
 
 
 class Agent(NamedTuple):
@@ -100,12 +106,13 @@ class Report(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """A request: I live, and have these in hand."""
+    """A request: I live, and have these in hand, of which some have begun."""
 
     session: int
     held: tuple[tuple[int, int], ...]
     pending: int
     drawn: int
+    begun: frozenset[tuple[int, int]] = frozenset()
 
 
 class Name(NamedTuple):
@@ -145,6 +152,7 @@ class State(NamedTuple):
     ahead: how many leases were drawn for the pool. crashes, words: how often an agent may still
         crash, and an operator speak. slow: a claim that has looked and not committed. look: what a
         keeper has read and not acted on. replica: what a standby knows, until it has taken over.
+    began: which attempts have begun, as somebody who sees all would know.
     """
 
     tasks: tuple[Task, ...]
@@ -159,6 +167,7 @@ class State(NamedTuple):
     slow: tuple[int, int, int] | None = None
     look: tuple[int, tuple[tuple[int, int], ...]] | None = None
     replica: tuple[tuple[Task, ...], tuple[Session, ...]] | None = None
+    began: frozenset[tuple[int, int]] = frozenset()
 
 
 class Bounds(NamedTuple):
@@ -170,6 +179,7 @@ class Bounds(NamedTuple):
     later than they have looked. failover: a standby that lags takes over, once, and what it has not
     heard of has never been. hedge: keepers that let a second attempt be made next to the first.
     leaving: agents that end their session. outcomes: what agents report.
+    batch: tasks wait in their agent for each other, and it says which have begun.
     hosts: of each agent; what has failed on a host is for another, on which the spare one is.
     """
 
@@ -190,6 +200,7 @@ class Bounds(NamedTuple):
     hedge: bool = False
     leaving: bool = False
     failover: bool = False
+    batch: bool = False
     outcomes: tuple[str, ...] = (DONE, FAILED)
     hosts: tuple[int, ...] = ()
 
@@ -231,3 +242,23 @@ def initial(bounds: Bounds) -> State:
         words=bounds.words,
         replica=(tasks, sessions) if bounds.failover else None,
     )
+
+
+def put(state: State, number: int, task: Task) -> State:
+    """Return the state with another row for a task."""
+    tasks = state.tasks
+    return state._replace(tasks=(*tasks[:number], task, *tasks[number + 1 :]))
+
+
+def end(state: State, session: int, status: str) -> State:
+    """Return the state with a session ended, unless it has ended before."""
+    if state.sessions[session].status != LIVE:
+        return state
+    return with_session(state, session, status=status)
+
+
+def with_session(state: State, session: int, **changes: object) -> State:
+    """Return the state with a session changed."""
+    sessions = list(state.sessions)
+    sessions[session] = sessions[session]._replace(**changes)
+    return state._replace(sessions=tuple(sessions))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tests.protocol import rules
-from tests.protocol.queue import Fence, Queue, end, ended, is_ahead, locked, put
+from tests.protocol.queue import Fence, Queue, ended, is_ahead, locked
 from tests.protocol.state import (
     CANCELLED,
     DONE,
@@ -28,6 +28,8 @@ from tests.protocol.state import (
     Row,
     State,
     Task,
+    end,
+    put,
 )
 
 
@@ -311,6 +313,29 @@ class HandedBackForEver(Queue):
         return ended(task, OUT_OF_TIME, by)._replace(status=WAITING)
 
 
+class AllAreBlamed(Queue):
+    """A lost agent charges all its tasks, also those that waited for others."""
+
+    def spared(self, state: State, session: int, left: list[int]) -> list[int]:
+        return []
+
+
+class NobodyIsBlamed(Queue):
+    """What no heartbeat has named as begun is never charged."""
+
+    def spared(self, state: State, session: int, left: list[int]) -> list[int]:
+        said = state.sessions[session].said
+        return [one for one in left if (one, state.tasks[one].lease, False) in said]
+
+
+class MarkedByTask(Queue):
+    """What has begun once counts as begun in each later attempt."""
+
+    def spared(self, state: State, session: int, left: list[int]) -> list[int]:
+        began = {task for task, _ in state.began}
+        return [one for one in super().spared(state, session, left) if one not in began]
+
+
 class Variant(NamedTuple):
     """A protocol, where to look at it, and the rule that it breaks there."""
 
@@ -324,6 +349,7 @@ ALONE = BOUNDS._replace(agents=1)
 FRONT = BOUNDS._replace(ahead=1, outcomes=(DONE,))
 SALVAGE = BOUNDS._replace(salvage=True)
 HEDGE = SALVAGE._replace(hedge=True)
+BATCH = Bounds(batch=True, outcomes=(DONE,))
 HOSTS = BOUNDS._replace(hosts=(0, 1), outcomes=(DONE, FAILED, REFUSED))
 
 #: Where each is looked at, and what it breaks there.
@@ -361,6 +387,9 @@ VARIANTS = [
     Variant(RefusalFails, HOSTS, rules.COUNTED),
     Variant(RefusedAgain, HOSTS, rules.NOTED),
     Variant(AvoidedLate, HOSTS, rules.NOTED),
+    Variant(AllAreBlamed, BATCH._replace(agents=1), rules.BLAME),
+    Variant(NobodyIsBlamed, BATCH._replace(leases=1), rules.FOUND),
+    Variant(MarkedByTask, BATCH._replace(leases=1, outcomes=(FAILED,)), rules.BLAME),
     Variant(HandedBackForEver, Bounds(outcomes=(OUT_OF_TIME,)), rules.NO_CIRCLE),
     Variant(LeasedAheadForAll, ALONE._replace(ahead=1, leases=2, hosts=(0,)), rules.ELSEWHERE),
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tests.protocol import rules
-from tests.protocol.queue import FIRST_AHEAD, Queue, ended, locked, put
+from tests.protocol.queue import FIRST_AHEAD, Queue, ended, locked
 from tests.protocol.state import (
     CANCELLED,
     DELAYED,
@@ -33,6 +33,7 @@ from tests.protocol.state import (
     Step,
     Stop,
     initial,
+    put,
 )
 
 Next = Iterator[tuple[Step, State]]
@@ -106,6 +107,12 @@ class World:
         for run in agent.hand:
             if run.said:
                 continue
+            if self.bounds.batch and not run.begun:
+                after = seat(
+                    state, number, hand=replaced(agent.hand, run, run._replace(begun=True))
+                )
+                after = after._replace(began=state.began | {(run.task, run.lease)})
+                yield Step("begin", number, run.task, run.lease), after
             for outcome in self.bounds.outcomes:
                 hand = replaced(agent.hand, run, run._replace(said=outcome))
                 after = seat(state, number, hand=hand)
@@ -113,7 +120,8 @@ class World:
                 after = after._replace(sent=after.sent | {word})
                 yield Step("end", number, run.task, run.lease, said=outcome), after
         held = tuple((run.task, run.lease) for run in agent.hand if not run.inherited)
-        beat = Beat(agent.session, held, agent.call, 10 * (number + 1) + agent.drawn - 1)
+        begun = frozenset((run.task, run.lease) for run in agent.hand if run.begun)
+        beat = Beat(agent.session, held, agent.call, 10 * (number + 1) + agent.drawn - 1, begun)
         if not self.bounds.late:
             yield from self._beat(state, beat)
         elif beat not in state.sent:
@@ -246,7 +254,7 @@ class World:
     def _keeper(self, state: State) -> Next:
         queue = self.queue
         for session in range(1, len(state.sessions)):
-            agent, status = state.sessions[session]
+            agent, status, _ = state.sessions[session]
             alive = state.agents[agent].session == session
             if status != LIVE:
                 if queue.left_behind(state, session):
