@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from taskq.db.access import Queries
 from taskq.diagnosis.reasons import Reason, brief, some, verb
 from taskq.model.words import counted, duration, instant
+
+#: Seconds after which a reader that waits for somebody's lock looks whose it is.
+LOCK_WAIT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from taskq.db.named_limits import NamedLimit, read_limits
 from taskq.db.owners import Owner
 from taskq.db.rows import Row
 from taskq.db.standby import StandbyReads
-from taskq.diagnosis.blockers import Blocker, read_blockers
+from taskq.diagnosis.blockers import LOCK_WAIT_S, Blocker, read_blockers
 from taskq.diagnosis.campaign_tree import read_tree
 from taskq.diagnosis.fleet import Findings, Fleet
 from taskq.diagnosis.forecast import Forecast
@@ -38,8 +38,6 @@ MAX_LOST: Final = 200
 MAX_OVERDUE: Final = 100
 #: Failed tasks of each campaign whose last class is read.
 MAX_FAILED: Final = 500
-#: Seconds after which a reader that waits for somebody's lock looks whose it is.
-LOCK_WAIT_S: Final = 5.0
 #: Most frequent classes of failures that are judged: with thousands of hosts each takes 0.1 s.
 MAX_CLASSES: Final = 8
 
@@ -160,7 +158,7 @@ class OtherCampaign:
 
 @dataclass(frozen=True, slots=True)
 class SiteToken:
-    """A token of a site. state: valid, expired, revoked or used up. never: nobody came with it."""
+    """A token of a site; see `explain_tokens` in SQL for the fields."""
 
     name: str
     paths: list[str]
@@ -168,6 +166,7 @@ class SiteToken:
     ended_at: datetime | None
     created_at: datetime
     never: bool
+    ends_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

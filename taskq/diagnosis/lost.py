@@ -128,6 +128,30 @@ def warned(facts: Facts) -> Iterator[Reason]:
         )
 
 
+def ending(facts: Facts) -> Iterator[Reason]:
+    """Name the tokens with which agents have come, and which end soon."""
+    found = sorted(
+        ((token.ends_at, token) for token in facts.tokens if token.ends_at is not None),
+        key=lambda it: (it[0], it[1].name),
+    )
+    if not found:
+        return
+    number, (ends_at, first) = len(found), found[0]
+    names = some([token.name for _, token in found], most=_MOST_SITES)
+    yield Reason(
+        "token-ends",
+        f"{verb(number, 'The token', 'The tokens')} {names} {verb(number, 'ends', 'end')} soon, "
+        f"{'the first ' if number > 1 else ''}at {instant(ends_at)}: agents that come with "
+        f"{them(number)} after that are refused. Make a successor, and let the sites start their "
+        "agents with it.",
+        commands=[
+            token_renewal(f"{first.name}-next", first.paths[0], revoked=True),
+            command("token", "list"),
+        ],
+        figures={"tokens": number, "first": first.name},
+    )
+
+
 def never_came(facts: Facts) -> Iterator[Reason]:
     """Say with which valid tokens no agent has ever come."""
     refused = {lost_host.subject[0] for lost_host in facts.lost if lost_host.cause == "token"}

@@ -20,7 +20,7 @@ from taskq.diagnosis.faults import (
     without_verdict,
 )
 from taskq.diagnosis.lately import failing, slower
-from taskq.diagnosis.lost import lost, warned
+from taskq.diagnosis.lost import ending, lost, warned
 from taskq.diagnosis.obstacles import closed, obstacles
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
 from taskq.diagnosis.speed import smaller_batches, speed
@@ -57,6 +57,7 @@ def explain_campaign(facts: Facts) -> Explanation:
         reasons += faults(facts)
         reasons += lost(facts)
         reasons += warned(facts)
+        reasons += ending(facts)
         reasons += slower(facts, served)
         reasons += speed(facts, served)
         reasons += smaller_batches(facts)

@@ -208,6 +208,30 @@ def test_tokens_with_which_nobody_came_are_named_while_slots_lack(
     assert event_of(reason)
 
 
+def test_token_that_ends_soon_is_named_before_its_agents_are_refused(
+    make: Make, queue: Client, postgres: Postgres
+) -> None:
+    """If agents have come with it; not while more than a tenth of its time is left."""
+    campaign = make("/c", tasks=40)
+    used = queue.tokens.create("site", "used", ["/c"])[0]
+    queue.tokens.create("site", "unused", ["/c"])
+    assert knock(postgres, used, "n1") == [None]
+
+    def ends_in(created_days: float, days: float) -> list[str]:
+        postgres.execute(
+            "update taskq.token set created_at = clock_timestamp() - make_interval(secs => %s),"
+            " expires_at = clock_timestamp() + make_interval(secs => %s)",
+            [created_days * 86_400, days * 86_400],
+        )
+        return [it.text for it in explained(campaign).reasons if it.code == "token-ends"]
+
+    assert ends_in(100, 4) == []
+    assert ends_in(1, 1) == []
+    assert ends_in(100, -0.1) == []
+    (text,) = ends_in(100, 2)
+    assert text.startswith("The token used ends soon, at 20")
+
+
 def test_gateways_of_another_release_are_named(make: Make, hire: Hire, postgres: Postgres) -> None:
     """Gateways older than the newest at work are named to readers of the whole queue."""
     campaign = make("/c")
