@@ -16,8 +16,9 @@ from taskq.api.client import Client
 from taskq.db import migrations
 from taskq.db.connections import Database
 from taskq.ingest.seeding import SeedCount
-from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.handler import Handler
+from taskq.model.retry_policy import RetryPolicy
 from taskq.planning.trial import CAMPAIGN, sample_seeds
 from taskq.upkeep.keeper import Keeper
 

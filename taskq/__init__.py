@@ -64,8 +64,9 @@ if TYPE_CHECKING:  # tasks and commands need few of them: `__getattr__` imports 
     from taskq.files.live_output import OutputPart
     from taskq.ingest.seeding import SeedCount
     from taskq.ingest.sources import Source
-    from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+    from taskq.model.campaign_spec import CampaignSpec
     from taskq.model.handler import Handler
+    from taskq.model.retry_policy import RetryPolicy
     from taskq.model.seed import Seed
     from taskq.model.views import (
         Attempt,
@@ -156,7 +157,7 @@ _HOMES = {
     "OutputPart": "files.live_output",
     "Prioritised": "campaign.priorities",
     "Result": "model.views",
-    "RetryPolicy": "model.campaign_spec",
+    "RetryPolicy": "model.retry_policy",
     "Run": "compute.run",
     "Seed": "model.seed",
     "SeedCount": "ingest.seeding",

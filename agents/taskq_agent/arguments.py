@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Tuple, TypeVar
 from taskq_agent import binds, variables
 from taskq_agent.binds import Bind
 from taskq_agent.http.gateways import parsed
+from taskq_agent.named_resources import named_amount
 from taskq_agent.paths import exists, is_dir, is_file
 from taskq_agent.streams import argument
 from taskq_agent.text import is_unicode
@@ -154,6 +155,14 @@ def size(word: str) -> int:
     """Return the bytes of a size."""
     try:
         return size_in_bytes(word)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def resource(word: str) -> Tuple[str, int]:
+    """Return the name and the amount of a named resource."""
+    try:
+        return named_amount(word)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -1,4 +1,4 @@
-"""Devices of a node: which ones an agent has, by what names, and how its slots share them.
+"""Devices of a node: which ones an agent has, by what names, and how much memory each has.
 
 A name is what `CUDA_VISIBLE_DEVICES` or `ROCR_VISIBLE_DEVICES` takes: a number, a UUID, or a MIG
 instance. What the batch system gave is kept as it is. Otherwise devices have their UUIDs, which
@@ -11,7 +11,8 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import List, Mapping, NamedTuple, Sequence, Tuple
+from types import MappingProxyType
+from typing import Dict, List, Mapping, NamedTuple, Tuple
 
 CUDA = "CUDA_VISIBLE_DEVICES"
 ROCM = "ROCR_VISIBLE_DEVICES"
@@ -23,56 +24,66 @@ _NONE = ("-1", "NoDevFiles", "none", "void")
 _PATIENCE_S = 30.0
 _GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[0-9A-Fa-f-]+)\)")
 _MIG = re.compile(r"\s+MIG .*\(UUID: (MIG-[0-9A-Za-z/-]+)\)")
+_SIZES = re.compile(r"^(\d+), (GPU-[0-9A-Fa-f-]+), (\d+)\s*$", re.MULTILINE)
+_MIG_SIZES = re.compile(r"MIG \S*?\.(\d+)gb\S* .*\(UUID: (MIG-[0-9A-Za-z/-]+)\)")
 _AMD = re.compile(r"GPU\[\d+\]\s*:.*Unique ID:\s*0x([0-9A-Fa-f]+)")
 
 
 class Devices(NamedTuple):
-    """Devices of one maker. variable: the one that shows a program its own."""
+    """Devices of one maker. variable: the one that shows a program its own.
+
+    memory: bytes of each device, where they are known, by name.
+    """
 
     names: Tuple[str, ...] = ()
     variable: str = CUDA
-
-
-class DeviceShare(NamedTuple):
-    """What one slot has: devices, and how many parts of each."""
-
-    names: Tuple[str, ...] = ()
-    parts: int = WHOLE
-
-    @property
-    def amount(self) -> float:
-        """How many devices that is, such as 2 or 0.25."""
-        return len(self.names) * self.parts / WHOLE
-
-
-def share_of(names: Sequence[str], slot: int, slots: int) -> DeviceShare:
-    """Return the share of one slot: whole devices, or an equal part of one.
-
-    All slots have as much. With fewer devices than slots, slots take turns over the devices, and a
-    slot has the part that it would have of the device with most slots.
-    """
-    if not names:
-        return DeviceShare()
-    whole = len(names) // slots
-    if whole:
-        return DeviceShare(tuple(names[slot * whole : (slot + 1) * whole]))
-    most = -(-slots // len(names))
-    return DeviceShare((names[slot % len(names)],), WHOLE // most)
+    memory: Mapping[str, int] = MappingProxyType({})
 
 
 def found(environment: Mapping[str, str]) -> Devices:
     """Return the devices that are left to this process."""
     for variable in (CUDA, ROCM):
         if (visible := environment.get(variable)) is not None:
-            return Devices(_given(visible), variable)
+            names = _given(visible)
+            sizes = _memory(_output("nvidia-smi", "-L")) if names and variable == CUDA else {}
+            return Devices(names, variable, _of(names, sizes))
     listed = _output("nvidia-smi", "-L")
     if names := _listed(listed):
-        return Devices(names)
+        return Devices(names, CUDA, _of(names, _memory(listed)))
     numbers = [device.name[len("nvidia") :] for device in Path("/dev").glob("nvidia[0-9]*")]
     if numbers := sorted(filter(str.isdecimal, numbers), key=int):
         return Devices(tuple(numbers))
     listed = _output("rocm-smi", "--showuniqueid")
     return Devices(tuple(f"GPU-{name.lower()}" for name in _AMD.findall(listed)), ROCM)
+
+
+def _memory(listed: str) -> Dict[str, int]:
+    """Return the bytes of devices by number and by UUID, and of their parts by UUID.
+
+    A part says its size in its name, in whole GB.
+    """
+    asked = _output(
+        "nvidia-smi", "--query-gpu=index,uuid,memory.total", "--format=csv,noheader,nounits"
+    )
+    sizes: Dict[str, int] = {}
+    for number, uuid, mebibytes in _SIZES.findall(asked):
+        sizes[number] = sizes[uuid] = int(mebibytes) << 20
+    for gigabytes, uuid in _MIG_SIZES.findall(listed):
+        sizes[uuid] = int(gigabytes) * 1_000_000_000
+    return sizes
+
+
+def _of(names: Tuple[str, ...], sizes: Mapping[str, int]) -> Dict[str, int]:
+    """Return the sizes of devices that may have shortened UUIDs."""
+    known = {}
+    for name in names:
+        if name.isdecimal():
+            fitting = [sizes[name]] if name in sizes else []
+        else:
+            fitting = [size for uuid, size in sizes.items() if uuid.startswith(name)]
+        if len(fitting) == 1:
+            known[name] = fitting[0]
+    return known
 
 
 def _given(visible: str) -> Tuple[str, ...]:

@@ -36,6 +36,7 @@ from taskq_agent.kept_results import KeptResults
 from taskq_agent.lease_ids import LeaseIds
 from taskq_agent.protocol import Heartbeat, Hello, Request
 from taskq_agent.resources import with_protocol
+from taskq_agent.room import Room
 from taskq_agent.settings import AgentSettings
 from taskq_agent.signals import ENDING_SIGNALS
 from taskq_agent.spool import Spool
@@ -80,11 +81,12 @@ def agent_of_processes(
     strays.adopt_orphans()
     root = runner.scratch_root
     threading.Thread(target=folders.remove_leftovers, args=(root,), daemon=True).start()
-    room = None if runner.node.memory is None else MemoryRoom(runner.node.memory)
+    memory = None if runner.node.memory is None else MemoryRoom(runner.node.memory)
     return Agent(
         transport,
         settings,
-        lambda slot: make_runner(slot, runner, transport, room),
+        lambda slot: make_runner(slot, runner, transport, memory),
+        room=Room(runner.node),
         scratch=root or Path(tempfile.gettempdir()),
     )
 
@@ -93,7 +95,8 @@ class Agent:
     """An agent: works until there is a reason to shut down.
 
     make_runner: makes the runner of a slot, numbered from 0. `run` passes its exceptions on, and
-    has claimed nothing then. scratch: the folder whose disk is watched. abandon: ends the process
+    has claimed nothing then. scratch: the folder whose disk is watched. room: what is counted of
+    the node. abandon: ends the process
     at once with an exit code; called when the loop itself hangs.
     """
 
@@ -104,12 +107,14 @@ class Agent:
         make_runner: Callable[[int], Runner],
         *,
         scratch: Optional[Path] = None,
+        room: Optional[Room] = None,
         abandon: Callable[[int], object] = os._exit,
     ) -> None:
         self._transport = transport
         self._settings = settings
         self._make_runner = make_runner
         self._scratch = scratch
+        self._room = room
         self._abandon = abandon
         # A signal handler may interrupt `put` and call it again: SimpleQueue is reentrant.
         self._events: SimpleQueue[ev.Event] = SimpleQueue()
@@ -151,6 +156,7 @@ class Agent:
                 uniform=random.random,
                 inherited=inherited,
                 kept=results.look(report for report, _ in inherited) if results else {},
+                room=self._room,
             )
             self._install_signal_handlers(stack)
             caller = Caller(self._transport, self._events.put, Watchdog(settings.watchdog_s))
@@ -310,7 +316,9 @@ def _action_handlers(
         ev.CloseSession: close,
         ev.CancelExchange: lambda action: caller.cancel_exchange(action.request),
         ev.StartHeartbeats: opened,
-        ev.StartTask: lambda action: slots[action.slot].start(action.tasks, action.campaign),
+        ev.StartTask: lambda action: slots[action.slot].start(
+            action.tasks, action.campaign, action.grant
+        ),
         ev.TakeBack: lambda action: slots[action.slot].runner.take_back(),
         ev.StopTask: lambda action: slots[action.slot].runner.stop(),
         ev.SpoolReport: spool_report,

@@ -133,7 +133,8 @@ class CampaignTerms:
     means any number.
     memory_learnt: whether these are what others used: then no task gets more than the agent has.
     output_bytes: largest output files of a task; None if none are kept. require, require_files:
-    what each result must have, see `required`.
+    what each result must have, see `required`. gpu_memory: bytes that a task needs of each of its
+    GPUs. named_resources: what a start needs of the named resources of a node.
     """
 
     campaign: Id
@@ -153,6 +154,8 @@ class CampaignTerms:
     require: Tuple[str, ...] = ()
     require_files: Tuple[str, ...] = ()
     memory_learnt: bool = False
+    gpu_memory: Optional[int] = None
+    named_resources: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass

@@ -1,4 +1,7 @@
-"""What an agent has: cores, memory, GPUs, each slot's share of them, and tags.
+"""What an agent has, and its tags.
+
+Each slot has a share of the cores and the memory. Starts take GPUs and named resources from the
+node, see `room`.
 
 An agent has the resources that its affinity, the limits of its cgroups, variables of Slurm and PBS,
 and `CUDA_VISIBLE_DEVICES` or `ROCR_VISIBLE_DEVICES` leave to it.
@@ -8,11 +11,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Iterator, List, Mapping, Optional, Tuple
+from typing import Iterable, Iterator, List, Mapping, Optional, Tuple
 
-from taskq_agent import devices
+from taskq_agent import devices, named_resources
 from taskq_agent.protocol import PROTOCOL
 from taskq_agent.units import MAX_BYTES
 
@@ -32,37 +35,41 @@ class Resources:
     """What an agent, or one of its slots, has.
 
     cores: numbers of its own processors; empty if it shares them with others. count: how many cores
-    it may count on. memory: in bytes, None if unknown. gpus: names of devices; of each it has so
-    many `gpu_parts`, and programs learn of them from `gpu_variable`: see `devices`.
+    it may count on. memory: in bytes, None if unknown.
+
+    Of the node alone: gpus, names of devices; gpu_variable, from which programs learn of them;
+    gpu_memory, bytes of each device where they are known; named, amounts of named resources.
     """
 
     count: int = 1
     cores: Tuple[int, ...] = ()
     memory: Optional[int] = None
     gpus: Tuple[str, ...] = ()
-    gpu_parts: int = devices.WHOLE
     gpu_variable: str = devices.CUDA
+    gpu_memory: Mapping[str, int] = field(default_factory=dict)
+    named: Mapping[str, int] = field(default_factory=dict)
 
     def share(self, slot: int, slots: int) -> Resources:
-        """Return the equal share of one slot."""
+        """Return the equal share of one slot, of cores and memory."""
         cores = len(self.cores) // slots
-        gpus, parts = devices.share_of(self.gpus, slot, slots)
         return Resources(
             count=self.count // slots,
             cores=self.cores[slot * cores : (slot + 1) * cores],
             memory=None if self.memory is None else self.memory // slots,
-            gpus=gpus,
-            gpu_parts=parts,
             gpu_variable=self.gpu_variable,
         )
 
 
 def found(
-    environment: Mapping[str, str], cores: Optional[int] = None, memory: Optional[int] = None
+    environment: Mapping[str, str],
+    cores: Optional[int] = None,
+    memory: Optional[int] = None,
+    named: Iterable[Tuple[str, int]] = (),
 ) -> Resources:
     """Return the resources of this process. cores, memory: used instead of what is found.
 
-    It has cores of its own if `cores` is given or its affinity excludes some.
+    named: the named ones; ValueError if they are too many, or a name comes twice. The process has
+    cores of its own if `cores` is given or its affinity excludes some.
     """
     allowed = sorted(os.sched_getaffinity(0))
     ours = cores is not None or len(allowed) < (os.cpu_count() or 1)
@@ -77,21 +84,30 @@ def found(
         memory=memory or min(_memory_limits(environment), default=None),
         gpus=gpus.names,
         gpu_variable=gpus.variable,
+        gpu_memory=gpus.memory,
+        named=named_resources.counted(named),
     )
 
 
-def offers(share: Resources, given: Tuple[str, ...]) -> Tuple[str, ...]:
-    """Return the tags of an agent: the given ones, and what else each of its slots has.
+def offers(node: Resources, slots: int, given: Tuple[str, ...]) -> Tuple[str, ...]:
+    """Return the tags of an agent: the given ones, and what else a start can have there at most.
+
+    That is a slot's share of the cores and of the memory, all GPUs, and all of a named resource.
 
     Memory is in GiB, rounded down to steps of about a tenth: agents with the same tags share
     statements, and two machines hardly ever have the same number of bytes.
     """
-    named = {tag.partition("=")[0] for tag in given}
-    also = [f"cores={share.count}"] if share.count else []
+    given = tuple(tag for tag in given if not named_resources.is_tag(tag))
+    share, named = node.share(0, slots), {tag.partition("=")[0] for tag in given}
+    also = [*named_resources.tags(node.named)]
+    if share.count:
+        also.append(f"cores={share.count}")
     if share.memory is not None:
         also.append(f"mem={_stepped(share.memory)}")
-    if gpus := devices.DeviceShare(share.gpus, share.gpu_parts).amount:
-        also.append(f"gpus={gpus:g}")
+    if node.gpus:
+        also.append(f"gpus={len(node.gpus)}")
+    if node.gpu_memory:
+        also.append(f"gpumem={max(node.gpu_memory.values()) // (_GIBI // 8) / 8:g}")
     further = [tag for tag in also if tag.partition("=")[0] not in named]
     return (*given, *further[: max(0, _MAX_OFFERS - len(given))])
 

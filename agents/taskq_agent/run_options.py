@@ -121,6 +121,15 @@ OPTIONS = (
         "memory that it shares out among its slots, such as 64G",
         usual="that of the machine, its cgroup and batch job",
     ),
+    _work(
+        "--resource",
+        arguments.resource,
+        "what this machine has of something that campaigns count, such as scratch=200GB or "
+        "licence=2",
+        repeated=True,
+        dest="named_resources",
+        placeholder="NAME=AMOUNT",
+    ),
     _work("--until-empty", None, "leave when nothing is left to be done"),
     _work("--max-tasks", int, "leave after so many attempts that could be run"),
     _work(
@@ -255,8 +264,8 @@ def settings(parsed: Mapping[str, Any], **further: Any) -> Tuple[AgentSettings, 
     values = {**parsed, **further}
     names = [field.name for field in fields(AgentSettings)]
     agent = AgentSettings(**{name: values[name] for name in names if values.get(name) is not None})
-    node = resources.found(os.environ, parsed["cores"], parsed["memory"])
-    agent = replace(agent, offers=resources.offers(node.share(0, agent.slots), agent.offers))
+    node = resources.found(os.environ, parsed["cores"], parsed["memory"], parsed["named_resources"])
+    agent = replace(agent, offers=resources.offers(node, agent.slots, agent.offers))
     runner = RunnerSettings(
         scratch_root=parsed["scratch_root"],
         python_path=tuple(map(str, parsed["python_path"])),

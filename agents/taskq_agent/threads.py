@@ -25,9 +25,12 @@ from taskq_agent.core.reports import fence
 from taskq_agent.errors import TransportError
 from taskq_agent.handlers.base import Ended, Runner, is_batched
 from taskq_agent.protocol import CampaignTerms, Hello, Request, Task
+from taskq_agent.room import Grant
 from taskq_agent.transport import Transport
 
 CHECK_S = 1.0
+
+_Start = Tuple[Sequence[Task], CampaignTerms, Optional[Grant]]
 
 log = logging.getLogger(__name__)
 
@@ -123,13 +126,15 @@ class Slot:
         self.runner = runner
         self._slot = slot
         self._post = post
-        self._tasks: SimpleQueue[Optional[Tuple[Sequence[Task], CampaignTerms]]] = SimpleQueue()
+        self._tasks: SimpleQueue[Optional[_Start]] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"taskq-slot-{slot}", daemon=True)
         self._thread.start()
 
-    def start(self, tasks: Sequence[Task], campaign: CampaignTerms) -> None:
+    def start(
+        self, tasks: Sequence[Task], campaign: CampaignTerms, grant: Optional[Grant] = None
+    ) -> None:
         """Run a task, several short calls of a function, or a batch; the slot must be idle."""
-        self._tasks.put((tasks, campaign))
+        self._tasks.put((tasks, campaign, grant))
 
     def finish(self) -> None:
         """Take no more tasks, and clean up."""
@@ -145,7 +150,9 @@ class Slot:
         try:
             try:
                 while (work := self._tasks.get()) is not None:
-                    tasks, campaign = work
+                    tasks, campaign, grant = work
+                    if grant is not None:
+                        self.runner.use(grant)
                     if is_batched(campaign):
                         self.runner.run_batch(tasks, campaign, partial(self._tell_batch, campaign))
                         continue

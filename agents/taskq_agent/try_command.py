@@ -18,14 +18,18 @@ from taskq_agent.buffers import json_of
 from taskq_agent.errors import Refused
 from taskq_agent.handlers import Ended, Runner, RunnerSettings, check_handler, make_runner
 from taskq_agent.handlers.base import is_batched
+from taskq_agent.named_resources import amount_of, checked_name, counted
 from taskq_agent.protocol import DONE, RESULT_REFERENCE, CampaignTerms, Held, Input, Task
 from taskq_agent.resources import found
+from taskq_agent.room import Grant, Room
 from taskq_agent.transport import MAX_BLOB_BYTES
 from taskq_agent.units import size_in_bytes
 
 _CHUNK = 1 << 20
 
 _STOP_AGAIN_S = 0.1
+#: Keys of the table of resources that are no named ones.
+_OTHER_RESOURCES = ("cores", "memory", "gpus", "gpu_memory")
 # The first one that holds for a payload counts.
 _EXIT_CODES = (os.EX_UNAVAILABLE, os.EX_TEMPFAIL, os.EX_DATAERR)
 
@@ -197,7 +201,9 @@ def _try(options: argparse.Namespace) -> int:
             campaign = replace(campaign, inputs=blobs.inputs(dict(options.inputs)))
         except OSError as error:
             parser.error(str(error))
-        _run(make_runner(0, settings, blobs), tasks, campaign, show)
+        runner = make_runner(0, settings, blobs)
+        runner.use(Room(settings.node).place(campaign) or Grant())
+        _run(runner, tasks, campaign, show)
     return next((code for code in _EXIT_CODES if code in codes), os.EX_OK)
 
 
@@ -214,6 +220,16 @@ def _shown(task: Task, ended: Ended, blobs: LocalBlobs) -> Dict[str, Any]:
             "/".join(member.parts): len(member.content) for member in members if member.content
         }
     return shown
+
+
+def _named(table: Dict[str, Any]) -> Dict[str, int]:
+    """Return what a start needs of named resources; ValueError if an amount is invalid."""
+    given = [(name, value) for name, value in table.items() if name not in _OTHER_RESOURCES]
+    return counted((checked_name(name), amount_of(str(value))) for name, value in given)
+
+
+def _size(value: object) -> Optional[int]:
+    return None if value is None else size_in_bytes(str(value))
 
 
 def _campaign(options: argparse.Namespace) -> CampaignTerms:
@@ -241,6 +257,8 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
         if isinstance(memory, list)
         else (size_in_bytes(str(memory)),),
         gpus=tables["resources"].get("gpus"),
+        gpu_memory=_size(tables["resources"].get("gpu_memory")),
+        named_resources=_named(tables["resources"]),
         output_bytes=tables["limits"].get("output_bytes"),
         require=required.texts(tables["results"].get("require", [])),
         require_files=tuple(tables["results"].get("require_files", [])),

@@ -45,7 +45,10 @@ def main() -> None:
 
     argv = ["unidock", "--receptor", receptor, "--config", box, "--ligand_index", "ligands.txt"]
     # With one pose a file is complete when that ends.
-    argv += ["--dir", str(OUT), "--num_modes", "1", "--seed", str(SEED), *options]
+    argv += ["--dir", str(OUT), "--num_modes", "1", "--seed", str(SEED)]
+    if share := os.environ.get("TASKQ_GPU_MEMORY_MB"):  # else it takes 95 % of what is free
+        argv += ["--max_gpu_memory", share]
+    argv += options
     if code := run(argv, look):
         end(code)
     for number in [*batch.left]:

@@ -103,6 +103,9 @@ create table taskq.campaign (
         || case when memory is null or memory_learns then '{}'::text[]
                 else array['mem>=' || trim_scale(round(memory[1] / 1073741824.0, 3))::text] end
         || case when gpus is null then '{}'::text[] else array['gpus>=' || gpus::text] end
+        || case when gpu_memory is null then '{}'::text[]
+                else array['gpumem>=' || trim_scale(round(gpu_memory / 1073741824.0, 3))::text] end
+        || named_resources
         || case when require <> '{}' or require_files <> '{}' or gpus < 1 then array['protocol>=2']
                 when checkpoint_bytes is null and output_bytes is null then '{}'::text[]
                 else array['protocol>=1'] end
@@ -122,6 +125,8 @@ create table taskq.campaign (
     require text[] not null default '{}',
     require_files text[] not null default '{}',
     memory_learns boolean not null default false,
+    gpu_memory bigint,
+    named_resources text[] not null default '{}',
     max_running integer generated always as (
         least(running_limit, running_quota,
               case when max_running_per_site is not null then 1000000000 end,
@@ -155,6 +160,9 @@ create table taskq.campaign (
     constraint campaign_cores_range check (cores between 1 and 4096),
     constraint campaign_gpus_range
         check (gpus between 0.01 and 64 and (gpus < 1 or gpus = trunc(gpus))),
+    constraint campaign_gpu_memory_range
+        check (gpu_memory between 1 and 1125899906842624),
+    constraint campaign_named_resources_range check (cardinality(named_resources) <= 8),
     constraint campaign_memory_range check (
         cardinality(memory) between 1 and 8
         and 1 <= all (memory) and 1125899906842624 >= all (memory)),
@@ -229,6 +237,9 @@ comment on column taskq.campaign.cores is 'Cores of a slot that a task needs; nu
 comment on column taskq.campaign.gpus is
     'GPUs of a slot that a task needs, or its share of one, below 1; null: it asks for none of its own. Agents before '
     'protocol 2 know whole ones only.';
+comment on column taskq.campaign.gpu_memory is 'Bytes that a task needs of each of its GPUs; null: any.';
+comment on column taskq.campaign.named_resources is
+    'What a start needs of the named resources of its node, as requirements such as `resource.licence>=1`.';
 comment on column taskq.campaign.memory is
     'Bytes that an attempt may occupy: the first element at first, the next one each time that the task ran out of '
     'memory.';

@@ -20,10 +20,10 @@ from taskq.campaign.subtree import Subtree
 from taskq.db.rows import Row
 from taskq.files.blob_store import BlobStore
 from taskq.files.large_results import Fetching
-from taskq.model.campaign_spec import RetryPolicy
 from taskq.model.errors import ResultLost, UsageError
 from taskq.model.given import names
 from taskq.model.pauses import sleep
+from taskq.model.retry_policy import RetryPolicy
 from taskq.model.seed import STATUSES
 from taskq.model.views import FailureCause, Hedges, Result, SecondAttempt, Status, TaskView
 from taskq.results import following

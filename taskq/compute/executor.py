@@ -29,9 +29,10 @@ from taskq.db.gateway_queries import home
 from taskq.db.stored_spec import spec_body
 from taskq.files.blobs import open_blobs
 from taskq.model.call_settings import CallSettings
-from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Forbidden, LoginForbidden, TaskqError
 from taskq.model.handler import Handler
+from taskq.model.retry_policy import RetryPolicy
 from taskq_agent.handlers.resident import ARCHIVE
 from taskq_agent.protocol import Input
 

@@ -27,7 +27,7 @@ from taskq.db.rows import Row
 from taskq.db.stored_spec import spec_body
 from taskq.files.blobs import open_blobs
 from taskq.model.call_settings import CallSettings
-from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import (
     Conflict,
     Forbidden,
@@ -38,6 +38,7 @@ from taskq.model.errors import (
 )
 from taskq.model.given import names
 from taskq.model.handler import Handler
+from taskq.model.retry_policy import RetryPolicy
 from taskq.model.seed import check_path, derived_key, is_within
 from taskq.model.table_checks import known_only
 from taskq_agent import typed

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from taskq.diagnosis.reasons import brief
+from taskq.model.requirements import tag_words
 from taskq.model.seed import is_within
 from taskq.model.words import command
 
@@ -38,14 +39,15 @@ def unserved(campaigns: str) -> str:
 
 def not_offered(tags: Sequence[str]) -> str:
     """Return that no agent has all required tags."""
-    return f"no agent at work offers {' '.join(tags)}{' together' if len(tags) > 1 else ''}"
+    words = " ".join(map(tag_words, tags))
+    return f"no agent at work offers {words}{' together' if len(tags) > 1 else ''}"
 
 
 def unservable(row: Mapping[str, Any]) -> list[str]:
     """Return why tasks are not for an agent, by campaign, from a row of `left_over`."""
     reasons = []
     for campaign in row["campaigns"]:
-        path, requires = campaign["path"], " ".join(campaign["requires"])
+        path, requires = campaign["path"], " ".join(map(tag_words, campaign["requires"]))
         if not campaign["has_handler"]:
             change = f"{command('campaign', 'change', path)} -- PROGRAM ARGUMENT..."
             reasons.append(f"{path} has {no_handler('its tasks')}; `{change}` gives it one")

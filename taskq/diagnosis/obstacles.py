@@ -11,7 +11,7 @@ from taskq.diagnosis.blocked import Blocked
 from taskq.diagnosis.facts import MAX_NAMED, AgentKind, CampaignFacts, ClosedCampaign, Facts
 from taskq.diagnosis.lost import token_renewal
 from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb
-from taskq.model.requirements import missing
+from taskq.model.requirements import missing, offering_option
 from taskq.model.seed import is_within
 from taskq.model.words import command, counted, duration, instant
 from taskq_agent.units import in_bytes
@@ -119,7 +119,7 @@ def _nobody_offers(requires: Sequence[str], agents: Sequence[AgentKind]) -> tupl
 def _start(path: str, requires: Sequence[str]) -> str:
     """Return the command that starts an agent with the required tags."""
     own = (tag for tag in requires if not tag.startswith("protocol"))
-    offers = [word for tag in own for word in ("--offer", tag.replace(">=", "="))]
+    offers = [word for tag in own for word in offering_option(tag)]
     return command("agent", "run", "--campaign", path, *offers)
 
 

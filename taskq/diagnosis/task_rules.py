@@ -11,7 +11,7 @@ from taskq.diagnosis.facts import Facts
 from taskq.diagnosis.faults import fault_clauses, repairs
 from taskq.diagnosis.reasons import Explanation, Reason, brief, failure, some
 from taskq.diagnosis.rules import explain_campaign
-from taskq.model.campaign_spec import RetryPolicy
+from taskq.model.retry_policy import RetryPolicy
 from taskq.model.run_times import ran_s
 from taskq.model.seed import NOT_BEGUN
 from taskq.model.views import Attempt, TaskView

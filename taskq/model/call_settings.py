@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from typing_extensions import TypedDict
 
-from taskq.model.campaign_spec import RetryPolicy
+from taskq.model.retry_policy import RetryPolicy
 
 
 class CallSettings(TypedDict, total=False):
@@ -29,6 +30,8 @@ class CallSettings(TypedDict, total=False):
     cores: int | None
     memory: tuple[int, ...] | Literal["learn"]
     gpus: float | None
+    gpu_memory: int | None
+    named_resources: Mapping[str, int]
     weight: float
     requires: tuple[str, ...]
     on_disconnect: str

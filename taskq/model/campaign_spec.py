@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 
 from taskq.model.campaign_checks import (
     checked_best,
-    checked_classes,
     checked_description,
     checked_files,
     checked_limits,
@@ -18,10 +17,20 @@ from taskq.model.campaign_checks import (
 )
 from taskq.model.errors import InvalidCampaign
 from taskq.model.handler import Handler
-from taskq.model.requirements import LEARN, MEMORY, check_requires, gpu_count, memory_sizes
+from taskq.model.requirements import (
+    LEARN,
+    MEMORY,
+    check_requires,
+    gpu_bytes,
+    gpu_count,
+    memory_sizes,
+    named_amounts,
+)
+from taskq.model.retry_policy import RetryPolicy
 from taskq.model.settings import (
     CHOICE,
     FLAG,
+    NAMED,
     NUMBER,
     SIZE,
     TEXT,
@@ -35,7 +44,7 @@ from taskq.model.settings import (
     settings,
     size_text,
 )
-from taskq.model.table_checks import check_params, known_only
+from taskq.model.table_checks import check_params, known_only, with_named
 
 ON_DISCONNECT: Final = ("continue", "stop")
 LATE_RESULTS: Final = ("reject", "salvage")
@@ -43,52 +52,8 @@ LATE_RESULTS: Final = ("reject", "salvage")
 _ARCHIVE: Final = {"low": 1 << 14, "high": 1 << 26}
 _TABLES: Final = ("handler", "retry", "limits", "resources", "results", "params")
 
-_retry: Final = partial(setting, table="retry")
 _limit: Final = partial(setting, table="limits")
 _resource: Final = partial(setting, table="resources", optional=True)
-_attempts: Final = partial(_retry, WHOLE, low=1, high=1_000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """Rules for retrying a task after an unsuccessful attempt, and for failing it."""
-
-    max_attempts: int = _attempts("failures after which a task is failed", 3)
-    max_losses: int = _attempts(
-        "losses (attempts whose agent vanished) after which a task is failed", 5
-    )
-    backoff_s: float = _retry(
-        TIME, "delay after a task's first failure; it doubles each time", 10.0, low=0, high=YEAR_S
-    )
-    backoff_max_s: float = _retry(TIME, "longest delay", 3600.0, low=0, high=YEAR_S)
-    never_retry: tuple[str, ...] = _retry(
-        TEXTS,
-        "[classes of error](errors.md#classes-of-error) after which a task is failed at once",
-        (),
-        check=checked_classes,
-        metavar="CLASS",
-    )
-    max_lost_hosts: int = _attempts(
-        "different hosts with a loss of a task, after which it is failed as poison", 3
-    )
-    max_out_of_time: int = _attempts(
-        "attempts in a row that make no progress before their agent's time is over, until the task "
-        "is failed, as [too-long](task-life.md#when-the-time-is-too-short)",
-        5,
-    )
-
-    @classmethod
-    def from_settings(cls, kept: Mapping[str, Any]) -> RetryPolicy:
-        """Return the rules among the settings of a campaign that the database keeps."""
-        return cls(**{name: kept[name] for name in settings(cls)})
-
-    def __post_init__(self) -> None:
-        keep_checked(self)
-        if self.backoff_s > self.backoff_max_s:
-            raise InvalidCampaign(
-                f"retry.backoff_s ({self.backoff_s:g}) is longer than "
-                f"retry.backoff_max_s ({self.backoff_max_s:g})"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +152,23 @@ class CampaignSpec:
         None,
         check=gpu_count,
     )
+    gpu_memory: int | None = _resource(
+        SIZE,
+        "memory that a task needs of each of its GPUs, such as `8G`: its share of a device is so "
+        "large; also [what it learns](handlers.md#the-memory-of-a-gpu) of its share",
+        None,
+        check=gpu_bytes,
+    )
+    named_resources: Mapping[str, int] = _resource(
+        NAMED,
+        "what a start needs of a [named resource of its node](handlers.md#named-resources), such "
+        'as `scratch = "20GB"` or `licence = 1`',
+        {},
+        check=named_amounts,
+        members="NAME",
+        metavar="NAME=AMOUNT",
+        option="--resource",
+    )
     weight: float = setting(
         NUMBER,
         "share of the running tasks, in relation to the other campaigns of the agents that serve "
@@ -281,6 +263,10 @@ class CampaignSpec:
                 "results.require_files needs limits.output_bytes: without it no output files are "
                 "kept"
             )
+        if self.gpu_memory is not None and self.gpus is None:
+            raise InvalidCampaign(
+                "resources.gpu_memory needs resources.gpus, such as 0.1: the share of a device"
+            )
         if self.memory != LEARN and len(self.memory) > self.retry.max_attempts:
             raise InvalidCampaign(
                 f"resources.memory has {len(self.memory)} sizes, but retry.max_attempts is "
@@ -321,7 +307,8 @@ class CampaignSpec:
         for part in (self, self.retry):
             for name, declared in settings(type(part)).items():
                 within = table.setdefault(declared.table, {}) if declared.table else table
-                within[name] = declared.as_json(getattr(part, name))
+                value = declared.as_json(getattr(part, name))
+                within.update(value if declared.members else {name: value})
         handler = None if self.handler is None else self.handler.to_json()
         return table | {"handler": handler, "params": dict(self.params)}
 
@@ -369,7 +356,10 @@ class CampaignSpec:
         handler, retry = table.pop("handler", None), table.pop("retry", {})
         for part in ("limits", "resources", "results"):
             names = [name for name, declared in own.items() if declared.table == part]
-            table |= known_only(part, table.pop(part, {}), names, places)
+            given = table.pop(part, {})
+            if part == "resources":
+                given = with_named(given, names, places)
+            table |= known_only(part, given, names, places)
         table["retry"] = RetryPolicy(**known_only("retry", retry, settings(RetryPolicy), places))
         if handler is not None:
             table["handler"] = Handler.from_json(handler, elsewhere=places)
@@ -383,10 +373,10 @@ def campaign_keys() -> list[str]:
     keys = [
         f"{declared.table}.{name}" if declared.table else name
         for name, declared in settings(CampaignSpec).items()
+        if not declared.members
     ]
     keys += [f"retry.{name}" for name in settings(RetryPolicy)]
     return keys + [f"handler.{part.name}" for part in fields(Handler)]
 
 
-for _kind in (RetryPolicy, CampaignSpec):
-    _kind.__doc__ = f"{_kind.__doc__}\n{described(_kind)}\n"
+CampaignSpec.__doc__ = f"{CampaignSpec.__doc__}\n{described(CampaignSpec)}\n"

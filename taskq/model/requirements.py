@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from taskq.model.errors import InvalidCampaign, UsageError
 from taskq.model.settings import ValueKind, size_text
+from taskq_agent.named_resources import amount_of, checked_name, counted, named_amount
 from taskq_agent.units import size_in_bytes
 
 #: Sizes in bytes, or `learn`.
@@ -33,12 +35,16 @@ MEMORY: Final = ValueKind(
     lambda text: text if text == LEARN else text.split(","),
 )
 
+#: Resources that are no named ones.
+_RESERVED: Final = {"cores", "memory", "gpus", "gpu_memory"}
+
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,62}"
 _VALUE = r"[A-Za-z0-9_.+:/@-]{1,100}"
 _NUMBER = r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?"
 
 _OFFER = re.compile(f"{_NAME}(={_VALUE})?")
 _PARTS = re.compile(f"(?P<name>{_NAME})((?P<relation>>?=)(?P<value>.*))?")
+_RESOURCE_TAG = re.compile(r"resource\.(?P<name>[a-z0-9_]+)>=(?P<amount>[0-9]+)")
 _REQUIREMENT = re.compile(f"{_NAME}(={_VALUE}|>={_NUMBER})?")
 
 
@@ -103,6 +109,38 @@ def gpu_count(where: str, value: object) -> float | None:
     )
 
 
+def gpu_bytes(where: str, value: object) -> int | None:
+    """Return the memory of a GPU in bytes; raise `InvalidCampaign` if it is not valid."""
+    sizes = memory_sizes(where, value)
+    if sizes == LEARN or len(sizes) > 1:
+        raise InvalidCampaign(f"{where} must be a size such as 8G, not {value!r:.80}")
+    return next(iter(sizes), None)
+
+
+def named_amounts(where: str, value: object) -> dict[str, int]:
+    """Return named resources with their amounts; raise `InvalidCampaign` if they are not valid.
+
+    value: amounts by name, each a whole number or a size such as `20GB`; or texts `NAME=AMOUNT`.
+    """
+    try:
+        if isinstance(value, Mapping):
+            given = [(checked_name(str(name)), amount_of(str(of))) for name, of in value.items()]
+        else:
+            given = [named_amount(str(each)) for each in _listed(value)]
+        found = counted(given)
+    except (TypeError, ValueError) as error:
+        raise InvalidCampaign(f"{where}: {error}") from None
+    if reserved := _RESERVED.intersection(found):
+        raise InvalidCampaign(f"{where}: {min(reserved)} is a setting of its own")
+    return found
+
+
+def _listed(value: object) -> Sequence[object]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"{value!r:.80} is no table of amounts by name")
+    return value
+
+
 def memory_sizes(where: str, value: object) -> Memory:
     """Return sizes of memory in bytes, each larger than the one before, or `learn`.
 
@@ -126,12 +164,39 @@ def memory_sizes(where: str, value: object) -> Memory:
     return sizes
 
 
+def amount_text(amount: int) -> str:
+    """Return the amount of a named resource for people, as an option takes it."""
+    return size_text(amount)
+
+
+def tag_words(tag: str) -> str:
+    """Return a required tag for people; of a named resource its name and amount."""
+    needed = _RESOURCE_TAG.fullmatch(tag)
+    if needed is None:
+        return tag
+    return f"the resource {needed['name']} ({amount_text(int(needed['amount']))})"
+
+
+def offering_option(tag: str) -> tuple[str, str]:
+    """Return the option of an agent that then has what a required tag is about."""
+    needed = _RESOURCE_TAG.fullmatch(tag)
+    if needed is None:
+        return "--offer", tag.replace(">=", "=")
+    return "--resource", f"{needed['name']}={amount_text(int(needed['amount']))}"
+
+
 def resources_text(
-    cores: int | None, memory: Memory, gpus: float | None, learnt: Sequence[int] = ()
+    cores: int | None,
+    memory: Memory,
+    gpus: float | None,
+    learnt: Sequence[int] = (),
+    *,
+    gpu_memory: int | None = None,
+    named: Mapping[str, int] = MappingProxyType({}),
 ) -> str:
     """Return the needs of a task as text for people: `cores 4; memory 4G, then 8G`.
 
-    learnt: the sizes that the campaign has learnt, if it learns them.
+    learnt: the sizes that the campaign has learnt, if it learns them. named: named resources.
     """
     sizes = ", then ".join(map(size_text, learnt if memory == LEARN else memory))
     how = f" (learnt: {sizes or 'nothing yet'})" if memory == LEARN else ""
@@ -139,5 +204,7 @@ def resources_text(
         "" if cores is None else f"cores {cores}",
         f"memory {LEARN}{how}" if how else f"memory {sizes}" if sizes else "",
         "" if gpus is None else f"GPUs {gpus:g}",
+        "" if gpu_memory is None else f"GPU memory {size_text(gpu_memory)}",
+        *(f"{name} {amount_text(amount)}" for name, amount in named.items()),
     ]
     return "; ".join(filter(None, parts))

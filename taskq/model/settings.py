@@ -51,7 +51,8 @@ class Setting:
     optional: None is a value, and means "none". check: takes the name and a value, and returns the
     value to keep; raises `InvalidCampaign`. kept: a tuple as campaign files have it.
     option, metavar: on the command line, if name and kind do not say them. drivers: the drivers of
-    pilots that have it; empty for all.
+    pilots that have it; empty for all. members: the values are keys of their table in files, and
+    this stands for them in texts.
     """
 
     kind: ValueKind
@@ -68,13 +69,15 @@ class Setting:
     option: str = ""
     metavar: str = ""
     drivers: tuple[str, ...] = ()
+    members: str = ""
     name: str = ""
     default: Any = REQUIRED
 
     @property
     def key(self) -> str:
         """The key in campaign files, such as `retry.max_attempts`."""
-        return f"{self.table}.{self.name}" if self.table else self.name
+        name = self.members or self.name
+        return f"{self.table}.{name}" if self.table else name
 
     @property
     def flag(self) -> str:
@@ -138,7 +141,7 @@ class Setting:
 
     def shown(self, value: Any) -> str:
         """Return a value for people: `none`, `1 min 30 s`, `500`."""
-        if value in (None, ()):
+        if value in (None, (), {}):
             return "none"
         return " ".join(value) if isinstance(value, tuple) else self.kind.shown(value)
 
@@ -150,6 +153,8 @@ class Setting:
 def setting(kind: ValueKind, text: str, default: Any = REQUIRED, **about: Any) -> Any:
     """Return the field of a dataclass that is a setting; about: fields of `Setting`."""
     declared = Setting(kind, text, default=default, **about)
+    if default == {}:
+        return dataclasses.field(default_factory=dict, metadata={"setting": declared})
     usual = MISSING if default is REQUIRED else default
     return dataclasses.field(default=usual, metadata={"setting": declared})
 
@@ -196,6 +201,8 @@ def _bound(kind: ValueKind, value: float) -> str:
 TEXT: Final = ValueKind("text")
 TEXTS: Final = ValueKind("a list of texts")
 TABLE: Final = ValueKind("a table of texts")
+#: Values with names, each as its option takes it, `NAME=VALUE`.
+NAMED: Final = ValueKind("amounts by name")
 FLAG: Final = ValueKind("true or false", shown=lambda on: "yes" if on else "no")
 CHOICE: Final = ValueKind("text")
 WHOLE: Final = ValueKind("a whole number", "N", "a whole number", int, shown="{:,}".format)

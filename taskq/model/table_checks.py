@@ -86,6 +86,23 @@ def known_only(
     return dict(value)
 
 
+def with_named(value: object, known: Sequence[str], elsewhere: Iterable[str]) -> object:
+    """Return the table of resources with what it names beyond the known keys as one of them.
+
+    Keys that look like misspelt ones stay where they are, and are refused as unknown.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    others = {place.rpartition(".")[2] for place in elsewhere}
+    named = {
+        key: amount
+        for key, amount in value.items()
+        if key not in others.union(known) and not get_close_matches(str(key), known)
+    }
+    rest = {key: amount for key, amount in value.items() if key not in named}
+    return rest | {"named_resources": named} if named else rest
+
+
 def _meant(key: str, known: Sequence[str], elsewhere: Iterable[str]) -> str | None:
     """Return which key was probably meant: of another table, this one, or nearly another's."""
     places = {place.rpartition(".")[2]: place for place in elsewhere}

@@ -229,14 +229,14 @@ class PilotSettings:
 
     @property
     def all_offers(self) -> tuple[str, ...]:
-        """Tags of the agents, with what each slot has of the job: cores, memory, GPUs."""
+        """Tags of the agents, with what a start can have of the job: cores, memory, GPUs."""
         gpus = re.search(r"\d{1,4}$", self.gpus or "")
         job = Resources(
             count=self.cores,
             memory=_size(self.memory),
             gpus=tuple(map(str, range(int(gpus[0]) if gpus else 0))),
         )
-        return with_protocol(offers(job.share(0, self.slot_count), self.offers))
+        return with_protocol(offers(job, self.slot_count, self.offers))
 
     @property
     def lifetime_s(self) -> float:

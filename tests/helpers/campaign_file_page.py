@@ -10,8 +10,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.handler import Handler
+from taskq.model.retry_policy import RetryPolicy
 from taskq.model.settings import REQUIRED, Setting, settings
 from taskq.pilots import settings as pilots
 from tests.helpers.limits_page import ROOT

@@ -42,6 +42,7 @@ MEANINGS: Final = {
     "--key-field": "the field that holds the key",
     "--offer": "a tag that agents offer",
     "--output": "the format of what a command writes",
+    "--resource": "the amount of a named resource",
     "--site": "the site of agents",
     "--slots": "the tasks that an agent runs at the same time",
     "--so-far": "choose the best although tasks are unfinished",

@@ -12,7 +12,8 @@ import importlib
 import re
 from typing import Final
 
-from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.campaign_spec import CampaignSpec
+from taskq.model.retry_policy import RetryPolicy
 from taskq.model.settings import settings
 from tests.helpers.limits_elsewhere import OTHERWISE
 from tests.helpers.paths import ROOT
@@ -40,6 +41,13 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_DESCRIPTION_CHARS", "description of a campaign", "`InvalidCampaign`"),
         ("MAX_NEVER_RETRY", "classes of errors that are not retried", "`InvalidCampaign`"),
         ("MAX_NAMED_LIMITS", "named limits of a campaign", "`InvalidCampaign`"),
+    ),
+    "taskq_agent.named_resources": (
+        ("MAX_RESOURCES", "named resources of an agent, or of a campaign", "`InvalidCampaign`"),
+        ("MAX_AMOUNT", "amount of a named resource", "`InvalidCampaign`"),
+    ),
+    "taskq_agent.core.rationing": (
+        ("_MOST_KNOWN", "campaigns without room that an agent remembers", "it forgets the first"),
     ),
     "taskq_agent.required": (
         ("MAX_REQUIRED", "values, and files, that each result must have", "`InvalidCampaign`"),

@@ -14,6 +14,7 @@ from typing import Any
 from taskq_agent.handlers import Ended, MemoryRoom, RunnerSettings, make_runner
 from taskq_agent.protocol import CampaignTerms, Input, Task
 from taskq_agent.resources import Resources
+from taskq_agent.room import Grant, Room
 from taskq_agent.transport import TaskBlobs
 from tests.helpers.meanwhile import meanwhile
 from tests.helpers.paths import PAYLOADS
@@ -58,6 +59,8 @@ class SlotHarness:
             blobs,
             None if node is None or node.memory is None else MemoryRoom(node.memory),
         )
+        #: Of all starts together: what they get is not given back.
+        self._room = Room(node or Resources())
         self._revision = 0
         #: What batches have said of tasks that have begun, each time; None: a start anew.
         self.begun: list[list[int] | None] = []
@@ -89,9 +92,10 @@ class SlotHarness:
         if (campaign, resources) != self._last:
             self._last = (campaign, resources)
             self._revision += 1
+        terms = CampaignTerms(1, self._revision, "/tests", *campaign, **kept)
+        self.runner.use(self._room.place(terms) or Grant())
         return self.runner.run(
-            Task(1, self._revision, 7, key, attempt, "lease", payload or {}),
-            CampaignTerms(1, self._revision, "/tests", *campaign, **kept),
+            Task(1, self._revision, 7, key, attempt, "lease", payload or {}), terms
         )
 
     def run_batch(

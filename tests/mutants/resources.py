@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _LIMITS: Final = ("tests/unit/test_agent_handlers_limits.py",)
 _CONTAINERS: Final = ("tests/unit/test_agent_handlers_containers.py",)
+_ROOM: Final = ("tests/unit/test_agent_rationing.py",)
 _QUEUE: Final = ("tests/integration/claims/test_resources.py",)
 
 RESOURCES: Final = (
@@ -42,6 +43,46 @@ RESOURCES: Final = (
         "",
         "Who needs much memory waits for ever while others need little.",
         _LIMITS,
+    ),
+    Mutant(
+        "room-is-never-checked",
+        "agents/taskq_agent/room.py",
+        "        if devices is None or not (force or self._has(amounts)):\n",
+        "        if devices is None:\n",
+        "More tasks run than a licence has seats.",
+        _ROOM,
+    ),
+    Mutant(
+        "devices-are-never-full",
+        "agents/taskq_agent/room.py",
+        "needed[name] <= (WHOLE if force else free)",
+        "needed[name] <= WHOLE",
+        "Two tasks that need a whole GPU run on the same.",
+        _ROOM,
+    ),
+    Mutant(
+        "ended-starts-keep-their-room",
+        "agents/taskq_agent/room.py",
+        "            self._amounts[name] += amount\n",
+        "            pass\n",
+        "After a few tasks an agent has no room for any.",
+        _ROOM,
+    ),
+    Mutant(
+        "nobody-has-the-next-room",
+        "agents/taskq_agent/core/rationing.py",
+        "            if now - since >= _PATIENCE_S and campaign in self._known:\n",
+        "            if now < 0 and campaign in self._known:\n",
+        "A task that needs a whole GPU waits for ever while small shares are in demand.",
+        _ROOM,
+    ),
+    Mutant(
+        "full-campaigns-are-claimed",
+        "agents/taskq_agent/core/claiming.py",
+        "        if full := self.rationing.without(held_tasks.queue.values(), now):\n",
+        "        if full := ():\n",
+        "An agent claims what it cannot start, and hands it back, again and again.",
+        _ROOM,
     ),
     Mutant(
         "all-slots-on-the-same-cores",

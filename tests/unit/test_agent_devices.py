@@ -1,18 +1,15 @@
-"""Devices of a node, from made-up nvidia-smi and rocm-smi, and their division among slots."""
+"""Devices of a node, from made-up nvidia-smi and rocm-smi."""
 
 from __future__ import annotations
 
 import shutil
 import stat
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from taskq_agent import devices
-from taskq_agent.devices import CUDA, ROCM, WHOLE, Devices, share_of
+from taskq_agent.devices import CUDA, ROCM, Devices
 
 NVIDIA = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5a1b7c02-3f1e-4f6e-9d5f-0a4b8e6d1c2f)
@@ -85,20 +82,18 @@ def test_devices_that_the_batch_system_gave_are_kept_as_they_are(
     assert devices.found({variable: text}) == Devices(names, variable)
 
 
-@given(count=st.integers(1, 64), slots=st.integers(1, 400))
-def test_no_device_is_shared_out_more_than_once_and_each_slot_has_as_much(
-    count: int, slots: int
-) -> None:
-    names = [f"GPU-{number}" for number in range(count)]
-    shares = [share_of(names, slot, slots) for slot in range(slots)]
-    taken = Counter[str]()
-    for share in shares:
-        assert len({*share.names}) == len(share.names)
-        taken.update(dict.fromkeys(share.names, share.parts))
-    assert max(taken.values()) <= WHOLE
-    assert {share.amount for share in shares} == {shares[0].amount}
-    assert shares[0].amount > 0
-    # Nothing larger would fit for all of them.
-    whole = count // slots
-    most = whole or WHOLE // -(-slots // count) / WHOLE
-    assert shares[0].amount == most
+def test_memory_of_devices_is_known_where_nvidia_smi_says_it(programs: Path) -> None:
+    """Of a part by its name; of devices that were given by number, or by the beginning of one."""
+    text = NVIDIA + "0, GPU-5a1b7c02-3f1e-4f6e-9d5f-0a4b8e6d1c2f, 40960\n"
+    install(programs, "nvidia-smi", text + "1, GPU-0e9f5e4b-77a2-4b1c-8a3d-2b6c9d7e8f01, 40000\n")
+    part, old_part, whole = devices.found({}).names
+    memory = devices.found({}).memory
+    assert memory == {part: 20 * 10**9, old_part: 20 * 10**9, whole: 40_000 << 20}
+    given = devices.found({CUDA: "0,GPU-0e9f,GPU-7"}).memory
+    assert given == {"0": 40_960 << 20, "GPU-0e9f": 40_000 << 20}
+
+
+@pytest.mark.parametrize("text", ["0, GPU-1, [N/A]\n", "0, GPU-1\n", "\0", "GPU-1, 0, 5\n"])
+def test_memory_that_cannot_be_read_is_unknown(programs: Path, text: str) -> None:
+    install(programs, "nvidia-smi", text)
+    assert devices.found({CUDA: "0"}).memory == {}

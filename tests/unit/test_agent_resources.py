@@ -9,6 +9,8 @@ import pytest
 from taskq.model.errors import InvalidCampaign, UsageError
 from taskq.model.requirements import MAX_TAGS, check_offers, check_requires
 from taskq_agent import resources
+from taskq_agent.named_resources import MAX_AMOUNT as MOST
+from taskq_agent.named_resources import MAX_RESOURCES, named_amount
 from taskq_agent.resources import Resources
 from taskq_agent.units import in_bytes, size_in_bytes
 
@@ -58,23 +60,57 @@ def test_options_overrule_what_is_found() -> None:
 
 def test_slots_have_equal_shares_of_their_own() -> None:
     """What cannot be divided is left."""
-    node = Resources(7, tuple(range(7)), 10 * GIB, ("0", "1", "2", "3"))
+    node = Resources(7, tuple(range(7)), 10 * GIB)
     shares = [node.share(slot, 2) for slot in (0, 1)]
     assert [one.cores for one in shares] == [(0, 1, 2), (3, 4, 5)]
-    assert [one.gpus for one in shares] == [("0", "1"), ("2", "3")]
-    assert [node.share(slot, 8).gpus for slot in range(8)] == [("0",), ("1",), ("2",), ("3",)] * 2
     assert {(one.count, one.memory) for one in shares} == {(3, 5 * GIB)}
 
 
-def test_agent_offers_the_resources_of_a_slot_unless_tags_override_them() -> None:
-    share = Resources(4, (), 5 * GIB + 1, ("0",))
-    assert resources.offers(share, ()) == ("cores=4", "mem=5", "gpus=1")
-    assert resources.offers(share, ("mem=64", "avx")) == ("mem=64", "avx", "cores=4", "gpus=1")
-    assert resources.offers(Resources(0), ()) == ()
-    assert resources.offers(Resources(0, gpus=("0",)).share(0, 8), ()) == ("gpus=0.125",)
-    assert resources.offers(Resources(0, gpus=("0", "1")).share(0, 6), ()) == ("gpus=0.333",)
+def test_agent_offers_what_a_start_can_have_unless_tags_override_it() -> None:
+    """A slot's share of the cores and the memory; all GPUs and named resources of the node."""
+    node = Resources(8, (), 10 * GIB + 2, ("0",))
+    assert resources.offers(node, 2, ()) == ("cores=4", "mem=5", "gpus=1")
+    assert resources.offers(node, 2, ("mem=64", "avx")) == ("mem=64", "avx", "cores=4", "gpus=1")
+    assert resources.offers(Resources(0), 1, ()) == ()
+    assert resources.offers(Resources(0, gpus=("0", "1")), 8, ()) == ("gpus=2",)
+    sized = Resources(0, gpus=("0", "1"), gpu_memory={"0": 80 * GIB, "1": GIB // 2})
+    assert resources.offers(sized, 8, ()) == ("gpus=2", "gpumem=80")
     many = tuple(f"tag{number}" for number in range(31))
-    assert resources.offers(share, many) == (*many, "cores=4")
+    assert resources.offers(node, 2, many) == (*many, "cores=4")
+
+
+def test_named_resources_become_tags_that_users_cannot_give() -> None:
+    """Else an agent would claim what it cannot count."""
+    node = Resources(0, named={"scratch": 200 * GIB, "licence": 2})
+    own = ("resource.licence=2", f"resource.scratch={200 * GIB}")
+    assert resources.offers(node, 1, ("avx", "resource.licence=9")) == ("avx", *own)
+    assert check_offers(own) == own
+
+
+@pytest.mark.parametrize(
+    ("word", "amount"), [("licence=2", 2), ("licence = 1", 1), ("licence=999999999999999", MOST)]
+)
+def test_amount_of_a_named_resource_is_a_whole_number(word: str, amount: int) -> None:
+    assert named_amount(word) == ("licence", amount)
+    assert named_amount("scratch=1.5T") == ("scratch", 1536 * GIB)
+
+
+@pytest.mark.parametrize(
+    "word",
+    "a a= =1 A=1 1a=1 a-b=1 a=0 a=-1 a=1.5 a=1e3 a=9999999999999999 a=1X é=1".split(),  # noqa: SIM905
+)
+def test_malformed_named_resource_is_refused(word: str) -> None:
+    with pytest.raises(ValueError, match="must"):
+        named_amount(word)
+
+
+def test_number_of_named_resources_is_bounded() -> None:
+    many = [(f"r{number}", 1) for number in range(MAX_RESOURCES)]
+    assert resources.found({}, named=many).named == dict(many)
+    with pytest.raises(ValueError, match="9 named resources; 8 at most"):
+        resources.found({}, named=[*many, ("more", 1)])
+    with pytest.raises(ValueError, match="r0 is given twice"):
+        resources.found({}, named=[("r0", 1), ("r0", 2)])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +125,7 @@ def test_agent_offers_the_resources_of_a_slot_unless_tags_override_them() -> Non
 )
 def test_offered_memory_is_rounded_down(size: float, offered: str) -> None:
     """So that machines of a kind make agents of a kind."""
-    assert resources.offers(Resources(0, (), int(size)), ()) == (f"mem={offered}",)
+    assert resources.offers(Resources(0, (), int(size)), 1, ()) == (f"mem={offered}",)
 
 
 def test_well_formed_tags_come_back_as_they_are() -> None:

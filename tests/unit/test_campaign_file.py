@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from taskq.ingest.campaign_file import CampaignFile, SeedPlan, read_campaign_file
 from taskq.ingest.sources import SourceOptions
-from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import InvalidCampaign, InvalidPath, NotFound, UsageError
 from taskq.model.handler import Handler
+from taskq.model.retry_policy import RetryPolicy
 from taskq.model.seed import Seed
 
 WHOLE = """

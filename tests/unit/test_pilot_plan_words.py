@@ -192,11 +192,11 @@ def test_campaigns_that_do_not_count_are_named_with_the_reason(
             ("cores>=16", "mem>=64"),
             (
                 "it requires cores>=16 mem>=64, and a slot of these agents has cores=8 mem=32 "
-                "gpus=1; give fewer --slots"
+                "gpus=4; give fewer --slots"
             ),
         ),
         (("mem>=256",), "give more --memory, or say by --offer what they have"),
-        (("gpus>=2", "cores>=64"), "give more --cores and --gpus, or say"),
+        (("gpus>=5", "cores>=64"), "give more --cores and --gpus, or say"),
         (("licence", "cores>=16"), "it requires licence cores>=16, which --offer does not name"),
     ],
 )

@@ -10,6 +10,7 @@ from taskq_agent.backoff import Backoff, CampaignBackoff
 from taskq_agent.core.call_state import CallState
 from taskq_agent.core.gathering import Gathering
 from taskq_agent.core.held_tasks import HeldTasks
+from taskq_agent.core.rationing import Rationing
 from taskq_agent.core.run_times import AT_ONCE_S, QUICK_S, CampaignRuns, RunTimes
 from taskq_agent.handlers.definition import FUNCTION
 from taskq_agent.protocol import (
@@ -21,6 +22,7 @@ from taskq_agent.protocol import (
     Request,
     Unservable,
 )
+from taskq_agent.room import Room
 from taskq_agent.settings import AgentSettings
 from taskq_agent.throttle import Throttle
 
@@ -40,10 +42,16 @@ class Claiming:
     claim_at: no claim is made before; the last one found nothing, or the queue ordered a pause.
     throttle: limits claims while everything fails. campaign_backoff: campaigns to leave out, since
     they cannot run here. campaign_runs: how long tasks without a time limit last. busy_at: when the
-    agent last held anything. gathering: sizes of batches.
+    agent last held anything. gathering: sizes of batches. rationing: the room of the node.
     """
 
-    def __init__(self, settings: AgentSettings, now: float, uniform: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: AgentSettings,
+        now: float,
+        uniform: Callable[[], float],
+        room: Optional[Room] = None,
+    ) -> None:
         self.stop_at = math.inf
         if settings.max_seconds is not None:
             reserve_s = min(settings.stop_s + settings.farewell_s, settings.max_seconds / 2)
@@ -61,6 +69,7 @@ class Claiming:
         self._polls = Backoff(min(_FIRST_POLL_S, settings.poll_s), settings.poll_s, uniform)
         self._apart: Set[Tuple[int, int]] = set()
         self.gathering = Gathering()
+        self.rationing = Rationing(room, self.gathering.size)
         self.attempts = 0
         self._left: Optional[int] = None
         self._found_nothing = False
@@ -100,6 +109,9 @@ class Claiming:
 
     def want(self, held_tasks: HeldTasks, now: float) -> int:
         """Return how many tasks to claim now."""
+        if self.rationing.has_freed():
+            self._polls.reset()
+            self.claim_at = max(now, self._held_off_until)
         self._was_busy = not held_tasks.is_empty()
         pauses = self._pauses_idle or self._was_busy
         claim_at = self.claim_at if pauses else self._held_off_until
@@ -118,7 +130,7 @@ class Claiming:
             want = min(want, 1)
         if self._settings.max_tasks is not None:
             want = min(want, self._settings.max_tasks - self.attempts - held_tasks.tasks())
-        return max(want, 0)
+        return max(0, self.rationing.most(held_tasks.queue.values(), want, now))
 
     def has_room(self, held_tasks: HeldTasks) -> bool:
         """Return whether a slot has nothing to do: only then a claim is worth a call of its own."""
@@ -167,7 +179,8 @@ class Claiming:
         """Return how many of so many tasks of a campaign begin together in one slot."""
         if self.throttle.active:
             return 1
-        size = self.gathering.share(campaign, count, len(held_tasks.idle))
+        others = self.rationing.starts(campaign, len(held_tasks.idle))
+        size = self.gathering.share(campaign, count, others)
         each_s = self.campaign_runs.longest_s(campaign.campaign, campaign.revision)
         if each_s > 0 and self.stop_at < math.inf:
             size = min(size, int((self.stop_at - now) / each_s))
@@ -205,6 +218,7 @@ class Claiming:
         """
         self._alone = False
         self.gathering.claimed(answer, claim)
+        self.rationing.claimed(answer, claim)
         for campaign in answer.campaigns:
             limit_s = campaign.time_limit_s or 0.0
             self._shortest_limit_s = min(self._shortest_limit_s, limit_s)
@@ -236,10 +250,12 @@ class Claiming:
             self._run_times.learn(run_s)
 
     def is_stale(self, held_tasks: HeldTasks, now: float) -> bool:
-        """Return whether tasks claimed ahead are stuck behind long ones."""
+        """Return whether tasks claimed ahead are stuck behind long ones, or wait for room."""
         oldest = next(iter(held_tasks.queue.values()), None)
         patience_s = _STALE_AHEAD * self._settings.ahead_s
-        return oldest is not None and not held_tasks.idle and now - oldest.since > patience_s
+        if oldest is None or now - oldest.since <= patience_s:
+            return False
+        return not held_tasks.idle or not self.rationing.starts(oldest.campaign, 1)
 
     def without(self, held_tasks: HeldTasks, now: float) -> Tuple[Tuple[int, int], ...]:
         """Return the (campaign, revision) pairs that a claim must leave out."""
@@ -248,6 +264,8 @@ class Claiming:
             without = self.campaign_backoff.without(held_tasks.campaigns(), now)
         if self.stop_at < math.inf and (too_long := self.campaign_runs.above(self.stop_at - now)):
             without = tuple(sorted({*without, *too_long})[:MAX_WITHOUT])
+        if full := self.rationing.without(held_tasks.queue.values(), now):
+            without = tuple(sorted([*{*full, *without}][:MAX_WITHOUT]))
         return without
 
     def unservable_news(self, answer: Answer) -> str:

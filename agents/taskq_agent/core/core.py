@@ -40,16 +40,8 @@ from taskq_agent.core.progress_log import ProgressLog, Totals
 from taskq_agent.core.shutdown import KilledTasks, Shutdown, SlotEvent
 from taskq_agent.core.task_flow import TaskFlow
 from taskq_agent.errors import Refused, SessionLost, TransportError
-from taskq_agent.protocol import (
-    Answer,
-    Heartbeat,
-    Held,
-    Hello,
-    Orders,
-    Report,
-    Request,
-    Welcome,
-)
+from taskq_agent.protocol import Answer, Heartbeat, Held, Hello, Orders, Report, Request, Welcome
+from taskq_agent.room import Room
 from taskq_agent.settings import AgentSettings
 
 _REPORT_AGAIN_S = 5.0
@@ -60,7 +52,7 @@ class AgentCore:
 
     now, and all times: by a monotonic clock. draw_hello: for a new session, with a new key.
     draw_lease: makes increasing lease ids. uniform: draws from 0 to 1. inherited: reports of
-    earlier processes, with the lengths of their lines. kept: see `HeldTasks`.
+    earlier processes, with the lengths of their lines. kept: see `HeldTasks`. room: see `Room`.
     """
 
     def __init__(
@@ -73,6 +65,7 @@ class AgentCore:
         uniform: Callable[[], float],
         inherited: Iterable[Tuple[Report, int]] = (),
         kept: Optional[Mapping[Held, str]] = None,
+        room: Optional[Room] = None,
     ) -> None:
         self._settings = settings
         self._draw_hello = draw_hello
@@ -80,7 +73,7 @@ class AgentCore:
         self._held_tasks = HeldTasks(settings.slots, inherited, kept)
         self._calls = CallState(uniform)
         self._progress = ProgressLog(now)
-        self._claiming = Claiming(settings, now, uniform)
+        self._claiming = Claiming(settings, now, uniform, room)
         self._out = Outbox()
         self._task_flow = TaskFlow(self._held_tasks, self._claiming, self._progress, self._out)
         self._delivery = Delivery(self._held_tasks, self._progress, self._out, uniform)

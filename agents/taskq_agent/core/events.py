@@ -24,6 +24,7 @@ from taskq_agent.protocol import (
     Task,
     Welcome,
 )
+from taskq_agent.room import Grant
 
 
 @dataclass(frozen=True)
@@ -202,13 +203,15 @@ class StartTask:
 
     behind: short calls of a function to run after it; the result for these is CallsEnded, and
     TaskEnded for one after which the slot cannot run those behind it. Where the campaign has
-    batches: the tasks that begin with it; the result is BatchMoved, once or several times.
+    batches: the tasks that begin with it; the result is BatchMoved, once or several times. grant:
+    what the start has of the node, if its campaign needs something that is counted.
     """
 
     slot: int
     task: Task
     campaign: CampaignTerms
     behind: Tuple[Task, ...] = ()
+    grant: Optional[Grant] = None
 
     @property
     def tasks(self) -> Tuple[Task, ...]:

@@ -90,9 +90,8 @@ class Gathering:
         room = len(held_tasks.idle) * self._size - len(held_tasks.queue)
         return min(room, MOST_HELD - held_tasks.tasks())
 
-    def waits(self, held_tasks: HeldTasks, now: float) -> bool:
-        """Return whether the next tasks should wait for others that begin with them."""
-        first = next(iter(held_tasks.queue.values()))
+    def waits(self, held_tasks: HeldTasks, first: QueuedTask, now: float) -> bool:
+        """Return whether this task, the next one, should wait for others that begin with it."""
         if self._is_scarce or not is_batched(first.campaign) or now - first.since >= _GATHER_S:
             return False
         if held_tasks.tasks() >= MOST_HELD or len(held_tasks.claims) >= MAX_HELD_CLAIMS:

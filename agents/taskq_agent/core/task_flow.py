@@ -47,12 +47,15 @@ class TaskFlow:
         """Accept the tasks that a claim got; return how many were kept.
 
         It hands back at once tasks that cannot end in time, that were claimed before the agent was
-        throttled, or that it cannot run; and all tasks while it shuts down.
+        throttled, for which the node has no room, or that it cannot run; and all tasks while it
+        shuts down.
         """
         campaigns = {campaign.campaign: campaign for campaign in answer.campaigns}
         self._claiming.note_terms(answer.campaigns)
         self.naming.claimed(answer, claim.lease)
         kept = 0
+        rationing = self._claiming.rationing
+        intake = rationing.intake(self._held_tasks.queue.values(), now)
         for task in answer.tasks:
             campaign, held = campaigns.get(task.campaign), fence(task)
             if campaign is None or self._held_tasks.has(held):
@@ -65,27 +68,36 @@ class TaskFlow:
                 or self._is_excluded(campaign, now)
             ):
                 self._hand_back(task)
+            elif not intake.takes(campaign):
+                rationing.refused(campaign, intake.lacks(campaign), now)
+                self._hand_back(task)
             else:
                 self._held_tasks.queue[held] = QueuedTask(task, campaign, now)
                 kept += 1
         if kept:
             self._out.log(logging.DEBUG, "claimed %d tasks", kept)
+        for news in rationing.news():
+            self._out.log(logging.WARNING, "%s", news)
         return kept
 
     def begin(self, now: float) -> None:
-        """Begin as many tasks as there are idle slots."""
-        held_tasks = self._held_tasks
-        while held_tasks.idle and held_tasks.queue:
-            if not self._claiming.throttle.active and self._claiming.gathering.waits(
-                held_tasks, now
+        """Begin as many tasks as there are idle slots, if the node has room for them."""
+        held_tasks, rationing = self._held_tasks, self._claiming.rationing
+        rationing.settle(held_tasks.idle)
+        while held_tasks.idle:
+            queued = rationing.next(held_tasks.queue.values())
+            if queued is None or (
+                not self._claiming.throttle.active
+                and self._claiming.gathering.waits(held_tasks, queued, now)
             ):
                 break
-            held = next(iter(held_tasks.queue))
-            queued = held_tasks.queue.pop(held)
+            del held_tasks.queue[fence(queued.task)]
             if not self._claiming.fits(queued.campaign, now):
                 self._hand_back(queued.task)
                 continue
-            slot, behind = held_tasks.idle.pop(), self._take_behind(queued, now)
+            slot = held_tasks.idle.pop()
+            grant = rationing.begin(slot, queued.campaign)
+            behind = self._take_behind(queued, now)
             together = is_batched(queued.campaign)
             held_tasks.running[slot] = _running(queued, now, together=together)
             if behind:
@@ -93,7 +105,7 @@ class TaskFlow:
                     fence(later.task): _running(later, now, together=together) for later in behind
                 }
             tasks = tuple(later.task for later in behind)
-            self._out.add(ev.StartTask(slot, queued.task, queued.campaign, tasks))
+            self._out.add(ev.StartTask(slot, queued.task, queued.campaign, tasks, grant))
 
     def _take_behind(self, first: QueuedTask, now: float) -> List[QueuedTask]:
         """Take the tasks of the queue that a slot gets with, or behind, one that begins now."""

@@ -23,6 +23,7 @@ from taskq_agent.binds import Bind
 from taskq_agent.inputs import CACHE_BYTES
 from taskq_agent.protocol import FAILED, MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Task
 from taskq_agent.resources import Resources
+from taskq_agent.room import Grant
 from taskq_agent.task_messages import Update
 from taskq_agent.text import clean
 
@@ -45,7 +46,7 @@ class RunnerSettings:
     container_runtime: for campaigns with a container; None: an installed one, see `containers`.
     binds: what all containers see of the node. allow_binds, allow_env: what campaigns may have of
     it, and which variables of the agent.
-    slots, node: each slot has an equal share of the node's resources.
+    slots, node: each slot has an equal share of the node's cores and memory.
     """
 
     scratch_root: Optional[Path] = None
@@ -154,6 +155,10 @@ class Runner(Protocol):
 
     def run_batch(self, tasks: Sequence[Task], campaign: CampaignTerms, tell: TellBatch) -> None:
         """Run tasks that begin together; `tell` gets the end of each."""
+        ...
+
+    def use(self, grant: Grant) -> None:
+        """Let the next starts use this of the node; called before them, from the same thread."""
         ...
 
     def take_back(self) -> None:

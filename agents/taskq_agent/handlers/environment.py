@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Mapping, Tuple
 
+from taskq_agent import named_resources
 from taskq_agent import variables as rules
 from taskq_agent.folders import SlotFolders
 from taskq_agent.handlers.base import AttemptOver, RunnerSettings, refused
@@ -18,6 +18,7 @@ from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.paths import is_dir
 from taskq_agent.protocol import CampaignTerms, Task
 from taskq_agent.resources import Resources
+from taskq_agent.room import Grant
 from taskq_agent.scratch import CHECKPOINT_FOLDER, OUTPUT_FOLDER, PROGRESS_FILE, RESULT_FILE
 
 #: Members of a task's message, and the equivalent variables of other kinds of handlers.
@@ -43,11 +44,14 @@ def of_slot(
     share: Resources,
     campaign: CampaignTerms,
     inputs: Mapping[str, str],
+    *,
     given: Mapping[str, str],
+    grant: Grant,
 ) -> Dict[str, str]:
     """Return the variables of all tasks of a campaign in a slot: what they may use and read.
 
     inputs: the paths of the campaign's inputs by name. given: what the campaign sets instead.
+    grant: what the slot has of the node.
     """
     variables = {
         "TASKQ_CAMPAIGN": campaign.path,
@@ -57,7 +61,10 @@ def of_slot(
     if campaign.cores is not None:
         variables["OMP_NUM_THREADS"] = str(campaign.cores)
     if campaign.gpus is not None:
-        variables[share.gpu_variable] = ",".join(share.gpus[: math.ceil(campaign.gpus)])
+        variables[share.gpu_variable] = ",".join(grant.names)
+        if grant.gpu_memory is not None:
+            variables["TASKQ_GPU_MEMORY_MB"] = str(grant.gpu_memory >> 20)
+    variables.update(named_resources.variables(campaign.named_resources))
     return {name: value for name, value in variables.items() if name not in given}
 
 

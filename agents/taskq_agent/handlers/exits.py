@@ -127,3 +127,15 @@ BY_ENDING_SIGNAL = frozenset(
     for number in ENDING_SIGNALS
     for name in (f"signal-{signal_name(number)}", f"exit-{_BY_SIGNAL + number}")
 )
+
+
+def of_error(error: Exception) -> Ended:
+    """Return the end of an attempt that an unexpected error of this agent ends.
+
+    It costs the task an attempt, so that no task returns for ever, unless the node is at fault.
+    """
+    text = f"the agent has failed: {type(error).__name__}: {error}"
+    of_node = isinstance(error, OSError) and error.errno in OF_THE_NODE
+    if of_node or isinstance(error, MemoryError):
+        return broken("agent-error", text)
+    return failed("agent-error", text, retry=True)

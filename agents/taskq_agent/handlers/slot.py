@@ -22,7 +22,6 @@ from taskq_agent.handlers.base import (
     TellBatch,
     TransferFailure,
     broken,
-    failed,
     is_batched,
     refused,
     timed,
@@ -45,6 +44,7 @@ from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.handlers.resident import FunctionKind, ProcessKind, PythonKind, ResidentKind
 from taskq_agent.handlers.transfers import FetchedInput, Transfers
 from taskq_agent.protocol import RELEASED, CampaignTerms, Held, Task
+from taskq_agent.room import Grant
 from taskq_agent.task_messages import Update
 from taskq_agent.transport import TaskBlobs
 from taskq_agent.units import in_bytes
@@ -94,6 +94,7 @@ class SlotRunner:
         self._transfers = Transfers(blobs, settings, self._watch, self._folders)
         #: The folder of the links to inputs.
         self._links: Optional[str] = None
+        self._grant = Grant()
         self._current: Optional[Tuple[int, int]] = None
         self._kind: Optional[Kind] = None
 
@@ -112,7 +113,7 @@ class SlotRunner:
             with suppress(Exception):  # its child may be in the middle of the task
                 self._drop_kind()
             self._kind = None
-            return replace(_of_error(error), phases=phases)
+            return replace(exits.of_error(error), phases=phases)
 
     def _run_within(
         self, task: Task, campaign: CampaignTerms, limit: Optional[int], phases: Dict[str, float]
@@ -220,7 +221,7 @@ class SlotRunner:
                 self._drop_kind()
             self._kind = None
             if untold and not isinstance(error, OSError):
-                return _of_error(error)
+                return exits.of_error(error)
         tell((), untold, True)
         return None
 
@@ -256,7 +257,7 @@ class SlotRunner:
             with suppress(Exception):  # its child may be in the middle of it
                 self._drop_kind()
             self._kind = None
-            end = _of_error(error)
+            end = exits.of_error(error)
         if not is_over:
             back = Ended(RELEASED, started=False)
             ends = [(task, back if at else end) for at, task in enumerate(left.values())]
@@ -311,6 +312,11 @@ class SlotRunner:
         ended = without_checkpoint(with_all_required(ended, folder, task, campaign))
         return self._transfers.upload_result(task, self._transfers.upload_output(task, ended))
 
+    def use(self, grant: Grant) -> None:
+        """Let the next starts use this of the node; a child with other devices ends."""
+        if grant != self._grant:
+            self._grant, self._current = grant, None
+
     def take_back(self) -> None:
         """Make `run_several` soon give back the calls that have not begun."""
         self._watch.give_back = True
@@ -358,7 +364,9 @@ class SlotRunner:
     def _make_kind(self, campaign: CampaignTerms, fetched: Mapping[str, FetchedInput]) -> Kind:
         inputs = {name: staged.path for name, staged in fetched.items()}
         given = environment.of_handler(campaign, inputs, self._settings.allow_env)
-        own_env = environment.of_slot(self._slot, self._share, campaign, inputs, given)
+        own_env = environment.of_slot(
+            self._slot, self._share, campaign, inputs, given=given, grant=self._grant
+        )
         context = KindContext(
             campaign=campaign,
             inputs=inputs,
@@ -383,15 +391,3 @@ class SlotRunner:
         links, self._links = self._links, None
         if links is not None:
             self._folders.give_back(links)
-
-
-def _of_error(error: Exception) -> Ended:
-    """Return the end of an attempt that an unexpected error of this agent ends.
-
-    It costs the task an attempt, so that no task returns for ever, unless the node is at fault.
-    """
-    text = f"the agent has failed: {type(error).__name__}: {error}"
-    of_node = isinstance(error, OSError) and error.errno in exits.OF_THE_NODE
-    if of_node or isinstance(error, MemoryError):
-        return broken("agent-error", text)
-    return failed("agent-error", text, retry=True)

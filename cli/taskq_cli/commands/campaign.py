@@ -34,13 +34,14 @@ from taskq_cli.options.shared import (
 )
 from taskq_cli.seeder import warn_unrunnable
 
+_RESOURCES: Final = ("cores", "memory", "gpus", "gpu_memory", "named_resources")
 #: Titles of settings that share a line, and one title that is clearer than the name.
 _TITLES: Final = {
     **dict.fromkeys(("max_attempts", "max_losses", "backoff_s", "backoff_max_s"), "retry"),
     **dict.fromkeys(("max_lost_hosts", "max_out_of_time"), "retry"),
     **dict.fromkeys(("checkpoint_bytes", "checkpoint_every_s"), "checkpoints"),
     **dict.fromkeys(("output_bytes", "output_total_bytes"), "output files"),
-    **dict.fromkeys(("cores", "memory", "gpus"), "resources"),
+    **dict.fromkeys(_RESOURCES, "resources"),
     "never_retry": "never retried",
 }
 #: Members of a handler that its line begins with, and digests, which say nothing to people.
@@ -255,7 +256,15 @@ def _settings(spec: CampaignSpec, learnt: Sequence[int]) -> dict[str, str]:
         "output files": "none"
         if out is None
         else f"{out:,} bytes of a task, {spec.output_total_bytes:,} in all",
-        "resources": resources_text(spec.cores, spec.memory, spec.gpus, learnt) or "none",
+        "resources": resources_text(
+            spec.cores,
+            spec.memory,
+            spec.gpus,
+            learnt,
+            gpu_memory=spec.gpu_memory,
+            named=spec.named_resources,
+        )
+        or "none",
     }
     lines: dict[str, str] = {}
     for part in (retry, spec):

@@ -16,7 +16,7 @@ from taskq.db.standby import MOST_BEHIND_S
 from taskq.embedded import Server
 from taskq.model.errors import TaskqError, UsageError
 from taskq.model.seed import check_path
-from taskq.model.settings import CHOICE, FLAG, REQUIRED, TEXTS, Setting
+from taskq.model.settings import CHOICE, FLAG, NAMED, REQUIRED, TEXTS, Setting
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.values import Decorator, seconds
 
@@ -76,7 +76,7 @@ def setting_option(setting: Setting, several: str = "") -> Decorator:
         flags = f"{setting.flag}/--no-{setting.flag[2:]}"
         usual = flags.split("/")[not setting.default]
         return click.option(flags, default=None, help=f"{text} [default: {usual}]")
-    if setting.kind is TEXTS:
+    if setting.kind in (TEXTS, NAMED):
         text += f" May be repeated{'; ' * bool(several)}{several}."
         return click.option(
             setting.flag, setting.name, multiple=True, metavar=setting.placeholder, help=text
@@ -92,7 +92,7 @@ def setting_option(setting: Setting, several: str = "") -> Decorator:
 
 def setting_value(setting: Setting, given: Any) -> Any:
     """Return the value of a setting from the value of its option."""
-    if setting.kind is TEXTS:
+    if setting.kind in (TEXTS, NAMED):
         return tuple(filter(None, given))
     if setting.kind is FLAG:
         return given

@@ -14,7 +14,8 @@ as $$
                    'paused_why', 'owner', 'running_quota', 'hedged', 'payload_bytes', 'seeded_at', 'tags',
                    'running_limit', 'limited_at', 'memory_learns']
            || jsonb_build_object(
-                  'requires', c.tags, 'max_running', c.running_limit, 
+                  'requires', c.tags, 'max_running', c.running_limit,
+                  'named_resources', taskq.needed_resources(c.named_resources),
                   'memory', case when c.memory_learns then '"learn"' else to_jsonb(coalesce(c.memory, '{}')) end)
       from taskq.campaign c
      where c.path = p_path

@@ -71,7 +71,7 @@ begin
     v_new := jsonb_populate_record(
         v_now,
         v_spec - array['never_retry', 'require', 'require_files', 'memory', 'requires', 'max_running',
-                       'named_limits', 'inputs'] - array(
+                       'named_limits', 'named_resources', 'inputs'] - array(
             select a.attname::text
               from pg_attribute a
              where a.attrelid = 'taskq.campaign'::regclass
@@ -103,6 +103,9 @@ begin
         v_new.named_limits := taskq.checked_limits(
             array(select jsonb_array_elements_text(nullif(v_spec -> 'named_limits', 'null'))),
             v_now.named_limits, v_now.owner);
+    end if;
+    if v_spec ? 'named_resources' then
+        v_new.named_resources := taskq.resource_tags(v_spec -> 'named_resources');
     end if;
     if v_spec ? 'max_running' then
         v_new.running_limit := v_spec ->> 'max_running';

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client
-from taskq.model.campaign_spec import RetryPolicy
+from taskq.model.retry_policy import RetryPolicy
 from taskq.upkeep.keeper import Keeper
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine

@@ -8,7 +8,7 @@ import pytest
 
 from taskq import Campaign, Client, Seed
 from taskq.db.catalogue import statement
-from taskq.model.campaign_spec import RetryPolicy
+from taskq.model.retry_policy import RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, keep, promote, silence

@@ -12,8 +12,8 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client
 from taskq.db.connections import Database
-from taskq.model.campaign_spec import RetryPolicy
 from taskq.model.errors import NotFound, SessionEnded
+from taskq.model.retry_policy import RetryPolicy
 from taskq.model.views import Recovery
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
