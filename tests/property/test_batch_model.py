@@ -26,11 +26,11 @@ class BatchMachine(QueueBatches, QueueOperators):
 
 def test_batches_do_what_their_model_says_in_a_few_runs(database: Database) -> None:
     BatchMachine.database = database
-    explore(BatchMachine, 6, 20)
+    explore(BatchMachine, 3, 15)
 
 
 @pytest.mark.thorough
 def test_batches_do_what_their_model_says(database: Database) -> None:
     """Whatever agents, operators and keepers do, in whatever order."""
     BatchMachine.database = database
-    explore(BatchMachine, 80)
+    explore(BatchMachine, 60)
