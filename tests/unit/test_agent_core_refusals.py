@@ -89,7 +89,7 @@ def picky(harness: CoreHarness) -> PickyQueue:
 
 def reported_tasks(harness: CoreHarness) -> list[list[int]]:
     """Return which tasks the exchanges so far have reported on."""
-    return [[report.task for report in one.reports] for one in harness.queue.requests]
+    return [[report.task for report in request.reports] for request in harness.queue.requests]
 
 
 def inherited(*tasks: int) -> list[Report]:
@@ -102,7 +102,7 @@ def test_reports_of_a_refused_exchange_go_one_at_a_time() -> None:
     harness = reporting_world(disliked_tasks(2))
     harness.deliver_all()
     assert reported_tasks(harness)[:5] == [[1, 2, 3], [1], [2], [2], [3]]
-    assert [one.want for one in harness.queue.requests[1:5]] == [0, 0, 0, 0]
+    assert [request.want for request in harness.queue.requests[1:5]] == [0, 0, 0, 0]
 
 
 def test_refused_report_is_replaced_by_one_that_says_so() -> None:

@@ -58,7 +58,7 @@ def end_some(
         del harness.running[slot]
         harness.behind.pop(slot, None)
     end = ended or Ended(DONE, result={}, phases={"run_s": 0.5})
-    ends = tuple((Held(one.campaign, one.task, one.lease), end) for one in tasks)
+    ends = tuple((Held(task.campaign, task.task, task.lease), end) for task in tasks)
     harness.feed(BatchMoved(slot, campaign, ends, over, too_large_as if over else None))
 
 

@@ -164,7 +164,7 @@ def test_agent_that_leaves_logs_nothing_about_a_heartbeat_in_flight(
 
     caplog.set_level(logging.DEBUG)
     ThreadedAgent(queue, transport=Slow(queue), slots=1, idle_timeout_s=0.1).work()
-    assert [one.message for one in caplog.records if one.levelno > logging.INFO] == []
+    assert [record.message for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 @pytest.mark.thorough

@@ -20,7 +20,7 @@ from tests.unit.test_agent_gathering import end_some, harness_of, in_slot
 
 
 def fences(tasks: Iterable[Task]) -> tuple[Held, ...]:
-    return tuple(Held(one.campaign, one.task, one.lease) for one in tasks)
+    return tuple(Held(task.campaign, task.task, task.lease) for task in tasks)
 
 
 def begin(harness: CoreHarness, slot: int, tasks: Iterable[Task] | None) -> None:
@@ -76,7 +76,7 @@ def test_heartbeat_names_tasks_that_have_begun_and_have_no_outcome() -> None:
     tasks = in_slot(harness, 0)
     assert begun(harness) is None
     begin(harness, 0, tasks[:3])
-    assert begun(harness) == {one.task for one in tasks[:3]}
+    assert begun(harness) == {task.task for task in tasks[:3]}
     end_some(harness, 0, tasks[:2])
     assert begun(harness) == {tasks[2].task}
     begin(harness, 0, None)
@@ -158,5 +158,5 @@ def test_tasks_of_a_lost_session_are_named_one_by_one_in_turns() -> None:
         assert beat.session == 2
         assert len(beat.held) <= 501
         seen.update(beat.held)
-        assert {claim.lease for claim in beat.claims}.isdisjoint(one.lease for one in tasks)
+        assert {claim.lease for claim in beat.claims}.isdisjoint(task.lease for task in tasks)
     assert seen >= {*fences(tasks[1:])}

@@ -173,7 +173,7 @@ def test_large_values_of_a_chunk_outlive_its_process(tmp_path: Path) -> None:
     assert ended.result is not None
     (data,) = [blobs.written[one["digest"]] for one in ended.result.values()]
     held = buffers.json_of(bytearray(data), buffers.as_view)["value"]["$calls"]
-    assert [typed.decode(one) for one in held][:4] == [b"x" * 600_000] * 2 + [
+    assert [typed.decode(attempt) for attempt in held][:4] == [b"x" * 600_000] * 2 + [
         "done",
         b"x" * 600_000,
     ]

@@ -243,8 +243,8 @@ def test_archives_are_read_alike_by_taskq_and_by_tarfile(tree: dict[str, bytes |
     """Names of any length and letters, files of any size."""
     data = b"".join(written(tree))
     ours = {
-        one.name: None if one.content is None else bytes(one.content)
-        for one in tar.entries(memoryview(data))
+        entry.name: None if entry.content is None else bytes(entry.content)
+        for entry in tar.entries(memoryview(data))
     }
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         theirs = {}
@@ -276,6 +276,6 @@ def test_the_program_tar_unpacks_what_we_write(tmp_path: Path) -> None:
     subprocess.run(["tar", "-x"], input=GOOD, cwd=tmp_path, check=True, timeout=60)
     assert (tmp_path / "deep/a").read_bytes() == b"text" * 200
     assert (tmp_path / "deep" / ("long" * 40)).read_bytes() == b""
-    assert [one.name for one in (tmp_path / "deep").iterdir() if one.stat().st_mode & 0o100] == [
+    assert [path.name for path in (tmp_path / "deep").iterdir() if path.stat().st_mode & 0o100] == [
         "long" * 40
     ]

@@ -91,8 +91,8 @@ def test_every_record_is_a_task_or_is_named(row: dict[str, Any]) -> None:
         assert str(refused.value).replace(str(CORPUS / row["name"]), row["name"]) == row["refused"]
         return
     records, notes = read(row, options_of(row))
-    assert [one.encoded()[0] for one in records if isinstance(one, Seed)] == row["keys"]
-    bad = [f"{one.number}: {one.reason}" for one in records if isinstance(one, BadLine)]
+    assert [record.encoded()[0] for record in records if isinstance(record, Seed)] == row["keys"]
+    bad = [f"{record.number}: {record.reason}" for record in records if isinstance(record, BadLine)]
     assert bad == row.get("bad", [])
     assert notes == row.get("notes", [])
 
@@ -107,7 +107,7 @@ def test_each_file_has_its_row() -> None:
 def test_tables_have_the_values_that_pandas_reads(row: dict[str, Any]) -> None:
     """Every value, text for text. pandas' argument `sep` and others are in the table."""
     options = replace(options_of(row), types="text")
-    found = [[*one.payload.values()] for one in seeds(row, options)]
+    found = [[*seed.payload.values()] for seed in seeds(row, options)]
     arguments = {"sep": "\t" if ".tsv" in row["name"] else ",", **row.get("pandas", {})}
     if options.header is False:
         arguments["header"] = None
@@ -126,8 +126,8 @@ def test_tables_have_the_values_that_pandas_reads(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", rows(".smi", ".ism", ".cxsmiles"))
 def test_smiles_are_those_that_rdkit_reads(row: dict[str, Any]) -> None:
     """Each is a molecule or a reaction for it, with all of its stereo groups, and the same name."""
-    for one in seeds(row, options_of(row)):
-        smiles, name = one.payload["smiles"], one.payload.get("name", "")
+    for seed in seeds(row, options_of(row)):
+        smiles, name = seed.payload["smiles"], seed.payload.get("name", "")
         if ">" in smiles:
             assert rdChemReactions.ReactionFromSmarts(smiles, useSmiles=True) is not None
             continue
@@ -165,9 +165,11 @@ def test_molecules_and_fields_are_those_that_rdkit_reads(row: dict[str, Any]) ->
         for one in supplier
         if one is not None
     ]
-    ours = [(one.payload["name"], one.payload["fields"]) for one in seeds(row, options_of(row))]
+    ours = [(seed.payload["name"], seed.payload["fields"]) for seed in seeds(row, options_of(row))]
     assert [name for name, _ in ours] == [name for name, _ in theirs]
     for (_, fields), (_, properties) in zip(ours, theirs, strict=True):
         for name, value in properties.items():
-            kept = {fields[one] for one in fields if one == name or one.startswith(f"{name}_")}
+            kept = {
+                fields[field] for field in fields if field == name or field.startswith(f"{name}_")
+            }
             assert value in kept

@@ -25,7 +25,7 @@ EXAMPLE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
 def _keys() -> dict[str, object]:
     """Return the keys that the parser takes, with the defaults of its values."""
     seed = {f"seed.{name}": None for name in ("file", "format", "sweep")}
-    seed |= {f"seed.{one.name}": one.default for one in fields(SourceOptions)}
+    seed |= {f"seed.{field.name}": field.default for field in fields(SourceOptions)}
     return {one.key: one.default for one in SETTINGS} | seed
 
 

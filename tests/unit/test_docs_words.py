@@ -69,7 +69,9 @@ def prose(path: Path) -> str:
     documented = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
     found = [ast.get_docstring(node) or "" for node in documented]
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return "\n".join([*found, *(one.string for one in tokens if one.type == tokenize.COMMENT)])
+    return "\n".join(
+        [*found, *(token.string for token in tokens if token.type == tokenize.COMMENT)]
+    )
 
 
 @pytest.mark.parametrize("folder", ["agents", "benchmarks", "cli", "sql", "taskq", "tests"])
@@ -88,7 +90,7 @@ def test_code_is_explained_in_plain_words(folder: str) -> None:
 def names(path: Path) -> set[str]:
     """Return the names that a file defines or uses, each as words."""
     tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
-    return {one.string.replace("_", " ") for one in tokens if one.type == tokenize.NAME}
+    return {token.string.replace("_", " ") for token in tokens if token.type == tokenize.NAME}
 
 
 def test_names_in_tests_are_in_plain_words() -> None:

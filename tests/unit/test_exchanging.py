@@ -115,7 +115,7 @@ def test_gathered_claims_are_spread_over_campaigns_in_groups() -> None:
     queue = Queue({1: 100, 2: 100, 3: 100})
     leases = [f"l{number}" for number in range(2 * GROUP)]
     answers = run(Exchanges(Clock()).steps(claims(*leases)), queue)
-    assert all(isinstance(one, Answer) and len(one.tasks) == 1 for one in answers)
+    assert all(isinstance(answer, Answer) and len(answer.tasks) == 1 for answer in answers)
     called = [one.values["campaign"] for one in queue.named("exchange")]
     assert len(called) == len(set(called)) <= 2
 

@@ -140,7 +140,7 @@ def test_site_is_judged_without_its_few_bad_hosts() -> None:
     assert sites["gamma"].proposal.startswith("taskq site ban --why ")
     assert sites["gamma"].proposal.endswith(" --until 1d gamma")
     hosts = compare_places("host", [], sample, [])
-    assert [one.name for one in hosts if one.verdict] == ["hole", "g0", "g1", "g2"]
+    assert [host.name for host in hosts if host.verdict] == ["hole", "g0", "g1", "g2"]
 
 
 def test_rate_that_may_be_chance_has_a_word_of_its_own() -> None:
@@ -202,10 +202,10 @@ def test_one_bad_host_of_two_is_no_bad_site() -> None:
     groups += [failed("h7", 90, site="s3")]
     assert not any(one.proposal for one in compare_places("site", [], groups, []))
     hosts = compare_places("host", [], groups, [])
-    assert [one.name for one in hosts if one.proposal] == ["h7"]
+    assert [host.name for host in hosts if host.proposal] == ["h7"]
     groups += [failed("h6", 60, site="s3")]
     sites = compare_places("site", [], groups, [])
-    assert [one.name for one in sites if one.proposal] == ["s3"], "now both fail"
+    assert [site.name for site in sites if site.proposal] == ["s3"], "now both fail"
 
 
 def _sites(*groups: AttemptGroup) -> dict[str, Place]:

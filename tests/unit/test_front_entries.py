@@ -161,7 +161,7 @@ def test_entry_that_is_not_good_is_not_handed_out_and_counts_as_none() -> None:
     """It may be forged, or its lease be somebody else's before the agent's first beat."""
     buffer = Buffer(CAMPAIGN, 0.0)
     buffer.put(entries(-1, 5, -1, -1, 6, 7))
-    assert [one.task.task for one in buffer.claim(2, 0.0, opened)] == [5, 6]
+    assert [task.task.task for task in buffer.claim(2, 0.0, opened)] == [5, 6]
 
 
 def test_time_of_a_claim_is_the_time_at_which_its_entries_are_judged() -> None:

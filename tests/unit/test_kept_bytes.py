@@ -86,7 +86,7 @@ async def test_requests_that_wait_for_room_get_it_in_order() -> None:
     clients = Clients()
     held = clients.keep(1, "held", 40)
     waiting = [Kept(1, lambda: None) for _ in range(3)]
-    turns = [asyncio.create_task(clients.all.room(one, 15)) for one in waiting]
+    turns = [asyncio.create_task(clients.all.room(task, 15)) for task in waiting]
     await asyncio.sleep(0)
     await clients.all.room(Kept(2, lambda: None), 30)
     turns[0].cancel()

@@ -65,9 +65,9 @@ def test_each_limit_of_what_reads_from_outside_is_in_the_table() -> None:
     for folder, pattern in READERS:
         files = list((ROOT / folder).glob(pattern))
         assert files, pattern
-        for one in files:
-            module = ".".join(one.relative_to(ROOT / folder).with_suffix("").parts)
-            source = one.read_text(encoding="utf-8")
+        for file in files:
+            module = ".".join(file.relative_to(ROOT / folder).with_suffix("").parts)
+            source = file.read_text(encoding="utf-8")
             found |= {f"{module}.{name}" for name in LIMIT.findall(source)}
     assert sorted(found - listed - OTHERS.keys()) == []
     assert sorted(OTHERS.keys() - found) == [], "exceptions that are there no longer"

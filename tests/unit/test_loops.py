@@ -70,5 +70,5 @@ def _is_pause(node: ast.AST) -> bool:
 def _is_guard(node: ast.AST) -> bool:
     """Return whether a statement notes any exception, and lets the loop continue."""
     if isinstance(node, ast.With):
-        return any(ast.unparse(one.context_expr).endswith(".noted()") for one in node.items)
+        return any(ast.unparse(item.context_expr).endswith(".noted()") for item in node.items)
     return isinstance(node, ast.ExceptHandler) and ast.unparse(node.type or node) == "Exception"

@@ -229,7 +229,7 @@ def test_status_line_shows_counts_and_troubles() -> None:
         "2 gateways  2,469/s exchanges  1 SILENT  FRONT AVOIDED  3 GiB  34/100 connections"
         "  snapshot 2.5 s  standby 0.0 s behind"
     )
-    assert [one.state for one in others] == ["front avoided", "silent for 1 min 30 s"]
+    assert [other.state for other in others] == ["front avoided", "silent for 1 min 30 s"]
     usual = Servers([GATEWAY, GATEWAY], replace(DATABASE, oldest_s=None, lag_s=None))
     assert len(usual.line()) <= 80
     assert Servers([], None).line() == ""

@@ -152,8 +152,8 @@ def test_each_line_of_an_sdf_file_is_in_a_task_or_in_a_bad_molecule(parts: list[
     reader = LineReader(io.BytesIO(text.encode()), "file")
     reader.notes.tell = lambda *_: None
     records = list(read_sdf(reader, SourceOptions()))
-    seeds = [one.payload for one in records if isinstance(one, Seed)]
-    bad = {one.number for one in records if isinstance(one, BadLine)}
+    seeds = [record.payload for record in records if isinstance(record, Seed)]
+    bad = {record.number for record in records if isinstance(record, BadLine)}
     number = 1
     for chunk in re.split(r"^\$\$\$\$ *(?:\n|\Z)", text, flags=re.MULTILINE):
         lines = chunk.split("\n")

@@ -30,7 +30,7 @@ def trace(*attempts: Attempt, path: str = "/a", task: int = 1) -> Trace:
 
 def lengths(found: Trace) -> dict[str, float]:
     """Return how long the spans are, in seconds, by name."""
-    return {one.name: (one.end_ns - one.begin_ns) / 1e9 for one in found.spans}
+    return {span.name: (span.end_ns - span.begin_ns) / 1e9 for span in found.spans}
 
 
 def test_phases_follow_each_other_and_the_rest_is_the_reports() -> None:
@@ -44,7 +44,7 @@ def test_phases_follow_each_other_and_the_rest_is_the_reports() -> None:
         "upload": 1,
         "report": 1,
     }
-    begins = [one.begin_ns for one in found.spans]
+    begins = [span.begin_ns for span in found.spans]
     assert begins == sorted(begins)
     assert begins[0] == 1_767_323_045_000_006_000
 
@@ -52,11 +52,11 @@ def test_phases_follow_each_other_and_the_rest_is_the_reports() -> None:
 def test_time_between_attempts_is_a_wait() -> None:
     """Of the task; attempts that overlap, as hedged ones, have none."""
     found = trace(attempt(1, 0, 3, outcome="lost"), attempt(2, 5, 6), attempt(3, 5.5, 7))
-    assert [one.name for one in found.spans] == [
+    assert [span.name for span in found.spans] == [
         *("task of /a", "attempt", "wait to be claimed", "attempt", "attempt")
     ]
     assert lengths(found)["wait to be claimed"] == 2
-    assert [one.error for one in found.spans] == [None, "lost", None, None, None]
+    assert [span.error for span in found.spans] == [None, "lost", None, None, None]
 
 
 def test_task_that_a_late_success_has_ended_has_not_failed() -> None:
@@ -66,7 +66,7 @@ def test_task_that_a_late_success_has_ended_has_not_failed() -> None:
         attempt(2, 4, 9),
         attempt(3, 6, 9, outcome="cancelled"),
     )
-    errors = [one.error for one in found.spans if one.name != "wait to be claimed"]
+    errors = [span.error for span in found.spans if span.name != "wait to be claimed"]
     assert errors == [None, "failed", None, "cancelled"]
 
 
@@ -84,17 +84,17 @@ def test_times_from_an_agent_never_leave_the_attempt(phases: Any) -> None:
     """A clock that was set back does not either."""
     for end_s in (10, -10):
         found = trace(attempt(1, 0, end_s, phases))
-        first = next(one for one in found.spans if one.name == "attempt")
+        first = next(span for span in found.spans if span.name == "attempt")
         assert len(found.spans) <= 3 + len(PHASES)
-        for one in found.spans[1:]:
-            assert first.begin_ns <= one.begin_ns <= one.end_ns <= first.end_ns
+        for span in found.spans[1:]:
+            assert first.begin_ns <= span.begin_ns <= span.end_ns <= first.end_ns
 
 
 def test_ids_depend_on_campaign_task_and_attempt_only() -> None:
     """They are the same with what was not known before, and differ between tasks."""
     early, late = trace(attempt(1, 0, 1)), trace(attempt(1, 0, 1), attempt(2, 2, 3))
     assert early.trace_id == late.trace_id
-    assert [one.span_id for one in early.spans] == [one.span_id for one in late.spans[:2]]
+    assert [span.span_id for span in early.spans] == [span.span_id for span in late.spans[:2]]
     elsewhere = trace_of("/a", BEGIN + timedelta(microseconds=1), 1, "key", [attempt(1, 0, 1)])
     others = [
         elsewhere,
@@ -102,9 +102,9 @@ def test_ids_depend_on_campaign_task_and_attempt_only() -> None:
         trace(attempt(1, 0, 1), path="/a/b"),
         late,
     ]
-    ids = [one.span_id for found in others for one in found.spans]
+    ids = [span.span_id for found in others for span in found.spans]
     assert len(set(ids)) == len(ids)
-    assert len({one.trace_id for one in others}) == 4
+    assert len({other.trace_id for other in others}) == 4
     assert {(len(found.trace_id), len(found.spans[0].span_id)) for found in others} == {(16, 8)}
 
 

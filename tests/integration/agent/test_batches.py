@@ -84,12 +84,14 @@ def test_explanation_says_that_starts_fail_only_with_many_tasks(
 ) -> None:
     campaign = queue.create_campaign(CampaignSpec("/c", handler=command(batch=16)))
     tasks = payloads(tmp_path, 40, t40="hang")
-    campaign.seed(Seed({**one.payload, "company": 10}, one.key) for one in tasks)
+    campaign.seed(Seed({**task.payload, "company": 10}, task.key) for task in tasks)
     with agent_process(dsn, "a", tmp_path / "log", "--lease", 4, "--quiet", "--slots", 1):
 
         def text() -> str | None:
             reasons = campaign.explain().reasons
-            return next((one.text for one in reasons if one.code == "smaller-batches"), None)
+            return next(
+                (reason.text for reason in reasons if reason.code == "smaller-batches"), None
+            )
 
         wait_until(text, timeout_s=60)
         assert "8 tasks of /c to one start, where the handler allows 16" in (text() or "")

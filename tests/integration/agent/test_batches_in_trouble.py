@@ -49,14 +49,14 @@ def check(queue: Client, campaign: Campaign, tasks: int, guilty: Collection[str]
     ends = Counter[str]()
     for n in range(1, tasks + 1):
         attempts = campaign.attempts(f"t{n}")
-        outcomes = [one.outcome for one in attempts]
+        outcomes = [attempt.outcome for attempt in attempts]
         if f"t{n}" in guilty:
             assert (outcomes[-1], attempts[-1].error_class) == ("failed", "signal-SIGSEGV")
             assert outcomes.count("failed") == 1
         else:
             assert (outcomes[-1], outcomes.count("failed")) == ("done", 0)
         ends.update(outcomes)
-    results = [one.key for one in campaign.results()]
+    results = [result.key for result in campaign.results()]
     assert len(results) == len({*results}) == ends["done"] == tasks - len(guilty)
     assert [*audit(queue.database, "/c")] == []
 

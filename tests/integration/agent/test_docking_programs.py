@@ -78,8 +78,8 @@ def test_planted_ligands_among_two_thousand_are_named_and_all_others_are_docked(
     docking.seed(names)
     docking.run({name: what for name, (what, _) in planted.items()})
     failed = {
-        one.key: docking.campaign.attempts(one.key)[-1].error_class
-        for one in docking.campaign.failures()
+        failure.key: docking.campaign.attempts(failure.key)[-1].error_class
+        for failure in docking.campaign.failures()
     }
     assert failed == {name: error_class for name, (_, error_class) in planted.items()}
     assert docking.campaign.status().done == len(names) - len(planted)
@@ -102,7 +102,7 @@ def test_program_that_docks_nothing_on_a_node_leaves_the_ligands_to_others(
 
     def refused() -> str:
         reasons = docking.campaign.explain().reasons
-        return next((one.text for one in reasons if one.code == "refused"), "")
+        return next((reason.text for reason in reasons if reason.code == "refused"), "")
 
     with docking.agent():
         wait_until(refused, timeout_s=120)

@@ -55,7 +55,7 @@ def test_killed_agents_cost_only_their_own_executions(
         ]
 
         def all_at_work() -> bool:
-            return len({one for done in executions(diary).values() for one in done}) == AGENTS
+            return len({task for done in executions(diary).values() for task in done}) == AGENTS
 
         wait_until(all_at_work, timeout_s=120)
         for number in KILLED:
@@ -74,8 +74,8 @@ def test_killed_agents_cost_only_their_own_executions(
     status = campaign.status()
     assert (status.done, status.unfinished, status.failed) == (tasks, 0, 0)
     results = list(campaign.results())
-    assert sorted(one.payload["n"] for one in results) == list(range(tasks))
-    assert all(one.result == {"twice": 2 * one.payload["n"]} for one in results)
+    assert sorted(result.payload["n"] for result in results) == list(range(tasks))
+    assert all(result.result == {"twice": 2 * result.payload["n"]} for result in results)
 
     executed = executions(diary)
     assert sorted(executed) == list(range(tasks))

@@ -81,7 +81,7 @@ def test_report_that_cannot_be_stored_fails_its_task_and_no_other(
     assert list(tmp_path.iterdir()) == [], "nothing is left for the next agent"
     status = campaign.status()
     assert (status.done, status.failed, status.unfinished) == (4, 1, 0)
-    assert all(one.result == {"n": one.payload["n"] + 1} for one in campaign.results())
+    assert all(result.result == {"n": result.payload["n"] + 1} for result in campaign.results())
     (refused,) = campaign.tasks("failed")
     (attempt,) = campaign.attempts(refused.key)
     assert (attempt.error_class, attempt.result) == ("report-refused", None)

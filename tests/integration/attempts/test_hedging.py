@@ -73,7 +73,10 @@ def hedge(postgres: Postgres) -> Any:
 
 
 def attempts(campaign: Campaign) -> list[tuple[int, str, str | None]]:
-    return [(one.attempt, one.outcome, one.error_class) for one in campaign.attempts("slow")]
+    return [
+        (attempt.attempt, attempt.outcome, attempt.error_class)
+        for attempt in campaign.attempts("slow")
+    ]
 
 
 def test_slow_attempt_is_made_a_second_time_on_another_host(
@@ -105,7 +108,7 @@ def test_first_attempt_goes_on_and_wins_if_it_is_done_first(
     assert attempts(campaign) == [WON, (2, "cancelled", "salvaged")]
     assert other.heartbeat([again]) == {again.task}
     assert other.done(again) == "superseded"
-    assert {one.key: one.result for one in campaign.results()}["slow"] == {"by": "first"}
+    assert {result.key: result.result for result in campaign.results()}["slow"] == {"by": "first"}
     status = campaign.status()
     assert (status.done, status.failures, status.losses) == (26, 0, 0)
 
@@ -213,7 +216,7 @@ def test_second_attempt_goes_to_another_host_first(
     assert alike.claim() == []
     postgres.execute("update taskq.task set due_at = due_at - interval '2 min'")
     alike.forget_position()
-    assert [one.key for one in alike.claim()] == ["slow"]
+    assert [task.key for task in alike.claim()] == ["slow"]
     assert other.claim() == []
 
 

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.both_transports
 def history(campaign: Campaign, key: str) -> list[tuple[str, str | None]]:
     """Return what happened, and where; see that it is in order."""
     events = campaign.history(key)
-    times = [one.at for one in events if one.at is not None]
+    times = [event.at for event in events if event.at is not None]
     assert times == sorted(times)
-    return [(one.what, one.host) for one in events]
+    return [(event.what, event.host) for event in events]
 
 
 def test_history_follows_a_task_through_its_attempts(

@@ -59,11 +59,14 @@ def lose(campaign: Campaign, hire: Hire, postgres: Postgres) -> Lose:
 
 
 def attempts(campaign: Campaign, key: str = "a") -> list[tuple[int, str, str | None]]:
-    return [(one.attempt, one.outcome, one.error_class) for one in campaign.attempts(key)]
+    return [
+        (attempt.attempt, attempt.outcome, attempt.error_class)
+        for attempt in campaign.attempts(key)
+    ]
 
 
 def results(campaign: Campaign) -> dict[str, tuple[int, Any]]:
-    return {one.key: (one.attempt, one.result) for one in campaign.results()}
+    return {result.key: (result.attempt, result.result) for result in campaign.results()}
 
 
 def test_late_result_counts_while_the_task_waits(
@@ -253,7 +256,7 @@ def test_late_results_come_among_others(lose: Lose, hire: Hire, campaign: Campai
         "superseded",
         "accepted",
     ]
-    assert {one.key for one in agent.claimed(answer)} == {"k4", "k5"}
+    assert {task.key for task in agent.claimed(answer)} == {"k4", "k5"}
     assert results(campaign) == {"a": (2, None), "b": (1, RESULT), "k1": (1, None)}
 
 

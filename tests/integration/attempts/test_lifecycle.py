@@ -141,8 +141,11 @@ def test_task_is_failed_after_max_attempts(
     assert statuses(postgres) == {"a": "waiting", "b": "waiting"}
     fail_all_attempts(agent, postgres, 1)
     assert statuses(postgres) == {"a": "failed", "b": "failed"}
-    assert [one.attempt for one in campaign.attempts("a")] == [1, 2, 3]
-    assert [(one.key, one.attempt) for one in campaign.failures()] == [("a", 3), ("b", 3)]
+    assert [attempt.attempt for attempt in campaign.attempts("a")] == [1, 2, 3]
+    assert [(failure.key, failure.attempt) for failure in campaign.failures()] == [
+        ("a", 3),
+        ("b", 3),
+    ]
     assert agent.claim(1) == []
 
 
@@ -180,7 +183,9 @@ def test_task_is_failed_after_max_losses(
         silence(postgres, doomed.session)
         expire(postgres)
     assert [task.key for task in agent.claim(1)] == ["b"]
-    assert [(one.key, one.error_class) for one in campaign.failures()] == [("a", "agent-lost")]
+    assert [(failure.key, failure.error_class) for failure in campaign.failures()] == [
+        ("a", "agent-lost")
+    ]
 
 
 @pytest.mark.parametrize("started", [False, True])
@@ -192,7 +197,7 @@ def test_attempt_that_is_handed_back_is_recorded_if_it_had_started(
     view = campaign.task("a")
     assert (view.status, view.failures, view.losses) == ("waiting", 0, 0)
     assert view.attempt == started
-    assert [one.outcome for one in campaign.attempts("a")] == ["released"] * started
+    assert [attempt.outcome for attempt in campaign.attempts("a")] == ["released"] * started
     assert [(task.key, task.attempt) for task in hire().claim(2)] == [("a", 1 + started), ("b", 1)]
 
 
@@ -226,7 +231,7 @@ def test_cancelling_a_running_task_voids_its_lease(
     """The agent learns it at its next beat, and its late report changes nothing."""
     task = claim_one(agent)
     assert campaign.cancel(["a"]) == 1
-    assert [one.outcome for one in campaign.attempts("a")] == ["cancelled"]
+    assert [attempt.outcome for attempt in campaign.attempts("a")] == ["cancelled"]
     assert agent.heartbeat([task]) == {task.task}
     assert agent.done(task) == "superseded"
     assert campaign.task("a").status == "cancelled"

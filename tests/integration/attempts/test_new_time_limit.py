@@ -43,7 +43,7 @@ def test_new_limit_ends_attempts_that_were_claimed_before(
         (one,) = campaign.attempts(task.key)
         assert (one.outcome, one.error_class) == ("released", "time-limit")
         assert campaign.task(task.key).failures == 0
-    assert agent.heartbeat([*held, young]) == {one.task for one in held}
+    assert agent.heartbeat([*held, young]) == {attempt.task for attempt in held}
     assert alone.done(single) == "superseded"
     assert agent.done(young) == "accepted"
 

@@ -61,7 +61,7 @@ def test_task_whose_agents_are_lost_on_many_nodes_is_poison(
     (failure,) = campaign.failures()
     assert (failure.error_class, failure.host, failure.attempt) == ("poison", "n3", 5)
     assert failure.error == "agents lost on 3 hosts: n1, n2, n3 (attempts 1, 3, 4, 5)"
-    before = [(one.error_class, one.error) for one in campaign.attempts("a")][:4]
+    before = [(attempt.error_class, attempt.error) for attempt in campaign.attempts("a")][:4]
     assert before == [
         ("agent-lost", None),
         ("Boom", "it broke"),
@@ -146,7 +146,7 @@ def test_poison_is_shown_and_retried_by_its_class(lose: Lose, postgres: Postgres
     lose("n1", "n2\x1b[31m", "n3")
     taskq = CommandLine(dsn)
     evidence = "agents lost on 3 hosts: n1, n2{}[31m, n3 (attempts 1, 2, 3)"
-    shown = {one["error_class"]: one for one in taskq.json("failures", "/c")}
+    shown = {failure["error_class"]: failure for failure in taskq.json("failures", "/c")}
     assert set(shown) == {"poison", "agent-lost"}
     assert shown["poison"]["example_error"] == evidence.format("\x1b")
     for words in (("failures", "/c", "--each"), ("logs", "/c", "a")):
@@ -193,5 +193,9 @@ def test_success_has_no_class_of_error(hire: Hire, campaign: Campaign) -> None:
         if some == tasks[3:]:
             reports[0]["outcome"] = "released"
         assert agent.exchange(reports)["acks"] == ["accepted"] * len(some)
-    found = [(one.outcome, one.error_class) for t in tasks for one in campaign.attempts(t.key)]
+    found = [
+        (attempt.outcome, attempt.error_class)
+        for t in tasks
+        for attempt in campaign.attempts(t.key)
+    ]
     assert Counter(found) == {("done", None): 4, ("released", "poison"): 1}

@@ -56,7 +56,7 @@ def hired(queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres) -> 
 def say(agent: ScriptedAgent, *reports: dict[str, Any], session: int | None = None) -> list[str]:
     """Report through a gateway, which adds whose word it is; return the verdicts."""
     session = agent.session if session is None else session
-    acks: list[str] = agent.exchange([one | {"session": session} for one in reports])["acks"]
+    acks: list[str] = agent.exchange([report | {"session": session} for report in reports])["acks"]
     return acks
 
 
@@ -84,10 +84,10 @@ def test_lease_of_another_site_is_unknown_and_stays_as_it_is(
     stranger = hired("here")
     agent = hired(owner) if owner else hire()
     tasks = agent.claim(3)
-    before = [task_row(postgres, one.task) for one in tasks]
+    before = [task_row(postgres, task.task) for task in tasks]
     assert say(stranger, report_of(tasks[0], outcome)) == ["unknown"]
-    assert say(stranger, *(report_of(one, outcome) for one in tasks)) == ["unknown"] * 3
-    assert [task_row(postgres, one.task) for one in tasks] == before
+    assert say(stranger, *(report_of(task, outcome) for task in tasks)) == ["unknown"] * 3
+    assert [task_row(postgres, task.task) for task in tasks] == before
     assert agent.done(tasks[0]) == "accepted"
     for again in OUTCOMES:
         assert say(stranger, report_of(tasks[0], again)) == ["unknown"]
@@ -114,7 +114,7 @@ def test_spool_of_a_killed_agent_is_reported_by_another_of_its_site(
     assert say(heir, report_of(first, outcome)) == ["accepted"]
     assert say(heir, report_of(mine, DONE), report_of(second, outcome)) == ["accepted"] * 2
     assert say(heir, report_of(first, outcome)) == ["duplicate"]
-    assert [one.outcome for one in campaign.attempts("a")] == [outcome]
+    assert [attempt.outcome for attempt in campaign.attempts("a")] == [outcome]
 
 
 def test_late_report_of_a_session_on_its_own_attempt_is_superseded(
@@ -143,7 +143,7 @@ def test_report_of_a_stranger_does_not_displace_the_report_of_the_holder(
     true = [report_of(one, outcome) | {"session": agent.session} for one in (task, other)]
     acks = agent.exchange([false, *true])["acks"]
     assert acks == ["unknown", "accepted", "accepted"]
-    assert [one.outcome for one in campaign.attempts("a")] == [outcome]
+    assert [attempt.outcome for attempt in campaign.attempts("a")] == [outcome]
 
 
 def test_two_of_one_site_that_report_the_same_count_once(hired: Hired, campaign: Campaign) -> None:
@@ -194,6 +194,6 @@ def test_ended_session_can_do_nothing(hired: Hired, queue: Client, campaign: Cam
     agent = hired("here")
     tasks = agent.claim(2)
     queue.tokens.revoke("here")
-    assert say(agent, *(report_of(one, DONE) for one in tasks)) == ["superseded"] * 2
+    assert say(agent, *(report_of(task, DONE) for task in tasks)) == ["superseded"] * 2
     assert agent.exchange(want=1)["refused"] == [agent.session]
     assert campaign.status().done == 0

@@ -49,7 +49,10 @@ def test_task_that_is_out_of_time_again_and_again_is_too_long(
     assert failure.error is not None
     assert "out of time in 3 attempts (1, 2 before this one)" in failure.error
     assert "after 60 s of it" in failure.error
-    assert [one.error_class for one in campaign.attempts("a")][:2] == [OUT_OF_TIME, OUT_OF_TIME]
+    assert [attempt.error_class for attempt in campaign.attempts("a")][:2] == [
+        OUT_OF_TIME,
+        OUT_OF_TIME,
+    ]
     assert_audit_is_clean(queue, "/c")
 
 

@@ -58,7 +58,7 @@ def follow(postgres: Postgres, task: Claimed) -> dict[str, Any]:
 
 def wanted(postgres: Postgres, agent: ScriptedAgent, *held: Claimed) -> list[list[Any]]:
     """Beat; return the attempts whose output is wanted."""
-    named = [one.fence for one in held]
+    named = [attempt.fence for attempt in held]
     beat = {"session": agent.session, "held": named, "pending": [], "drawn": agent.drawn}
     rows = postgres.execute("select * from taskq.beat(%s)", [json.dumps([beat])]).fetchall()
     assert all(row["stop"] is None and not row["ended"] for row in rows)
@@ -220,9 +220,9 @@ def test_few_are_followed_at_a_time(tasks: Campaign, hire: Hire, postgres: Postg
     """By a login, and by all together; those that nobody asks for any more do not count."""
     tasks.seed([Seed({"n": n}) for n in range(100, 110)])
     (first, *others) = hire().claim(12)
-    for one in others[:8]:
-        follow(postgres, one)
-        follow(postgres, one)
+    for other in others[:8]:
+        follow(postgres, other)
+        follow(postgres, other)
     with pytest.raises(psycopg.Error, match="8 tasks is followed already") as refused:
         follow(postgres, first)
     assert refused.value.sqlstate == "TQ409"

@@ -45,7 +45,7 @@ def test_results_of_a_host_are_withdrawn(campaign: Campaign, postgres: Postgres)
     assert {key for key, status in statuses(postgres).items() if status == "done"} == {
         f"k{n:02}" for n in range(5, 10)
     }
-    assert [one.key for one in campaign.results()] == [f"k{n:02}" for n in range(5, 10)]
+    assert [result.key for result in campaign.results()] == [f"k{n:02}" for n in range(5, 10)]
     (one,) = campaign.attempts("k00")
     assert (one.outcome, one.result, one.host) == ("withdrawn", {"score": 0}, "bad")
 
@@ -63,7 +63,7 @@ def test_withdrawn_tasks_go_to_other_hosts_first(
     (again,) = good.claim(9)
     assert (again.key, again.attempt) == ("k00", 2)
     assert good.done(again, {"score": 7}) == "accepted"
-    assert [one.outcome for one in campaign.attempts("k00")] == ["withdrawn", "done"]
+    assert [attempt.outcome for attempt in campaign.attempts("k00")] == ["withdrawn", "done"]
     assert next(iter(campaign.results())).result == {"score": 7}
 
 
@@ -81,7 +81,7 @@ def test_loss_stays_one_after_its_late_result_is_withdrawn(
     assert campaign.retry(status="done") == 1
     (again,) = agent.claim(1)
     assert agent.done(again, {"score": 1}) == "accepted"
-    assert [(one.outcome, one.error_class) for one in campaign.attempts("a")] == [
+    assert [(attempt.outcome, attempt.error_class) for attempt in campaign.attempts("a")] == [
         ("withdrawn", "agent-lost"),
         ("done", None),
     ]
@@ -156,7 +156,9 @@ def test_cursor_reports_withdrawn_results_and_gives_the_next_ones(
     assert [(one.key, one.attempt) for one in found] == [("k00", 2)]
     bad.forget_position()
     bad.done(bad.claim(1)[0])
-    assert [(one.key, one.attempt) for one in campaign.results(since=cursor)] == [("k00", 5)]
+    assert [(result.key, result.attempt) for result in campaign.results(since=cursor)] == [
+        ("k00", 5)
+    ]
 
 
 @pytest.mark.parametrize("gone", [[], [1], [5], [3, 4], [1, 5, 9], [2, 3, 10], list(range(1, 12))])

@@ -96,8 +96,8 @@ def test_sample_is_looked_up_once(scene: Scene, connection: Postgres) -> None:
     scene.fill("true")
     rows = Counter[tuple[str, str]]()
     for name in ("latest_results", "failing_tasks"):
-        for one in asked(connection, name, Case(PAGE, {"path": "/new", "most": PAGE})).accesses:
-            rows[name, one.table] += int(one.rows)
+        for access in asked(connection, name, Case(PAGE, {"path": "/new", "most": PAGE})).accesses:
+            rows[name, access.table] += int(access.rows)
     assert rows["latest_results", "attempt"] == rows["failing_tasks", "attempt"] == PAGE
     assert rows["failing_tasks", "session"] <= PAGE // 3 + 1
 

@@ -189,7 +189,7 @@ def test_counts_at_each_depth(queue: Client) -> None:
     assert (campaign.status().waiting, campaign.status().total) == (8, 8)
     children = campaign.child_statuses()
     assert [(node.path, node.waiting) for node in children] == [("/a/b", 4), ("/a/d", 2)]
-    assert [(one.path, one.status().waiting) for one in campaign.children()] == [
+    assert [(child.path, child.status().waiting) for child in campaign.children()] == [
         ("/a/b", 4),
         ("/a/d", 2),
     ]

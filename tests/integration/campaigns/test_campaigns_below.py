@@ -52,10 +52,10 @@ def taskq(dsn: str) -> CommandLine:
 def test_reading_a_campaign_includes_those_below(tree: Campaign) -> None:
     """Each task names its campaign; a key is one of the campaign itself."""
     for below, paths in ((True, list(PATHS)), (False, ["/a"])):
-        assert [one.campaign for one in tree.results(below=below)] == paths
-        assert [one.campaign for one in tree.failures(below=below)] == paths
-        assert [one.campaign for one in tree.tasks("waiting", below=below)] == paths
-        assert sorted({one.campaign for one in tree.tasks(below=below)}) == paths
+        assert [result.campaign for result in tree.results(below=below)] == paths
+        assert [failure.campaign for failure in tree.failures(below=below)] == paths
+        assert [task.campaign for task in tree.tasks("waiting", below=below)] == paths
+        assert sorted({task.campaign for task in tree.tasks(below=below)}) == paths
         assert sorted(one.campaign for one in tree.failure_causes(below=below)) == paths
         assert tree.failure_classes(below=below) == {"odd": len(paths)}
         assert tree.status(below=below).total == 3 * len(paths)
@@ -101,7 +101,7 @@ def test_status_counts_what_is_below(taskq: CommandLine) -> None:
     """Without it, the owners below are not shown either."""
     whole, own = taskq.json("status", "/a"), taskq.json("status", "/a", "--no-below")
     assert (whole["waiting"], own["waiting"]) == (2, 1)
-    assert [one["tasks"] for one in whole["reasons"] if one["code"] == "no-handler"] == [2]
+    assert [reason["tasks"] for reason in whole["reasons"] if reason["code"] == "no-handler"] == [2]
     assert own["reasons"] is None
     assert own["failure_classes"] == [{"error_class": "odd", "attempts": 1}]
     assert taskq.refused("failures", "/a", "--judge", "class", "--no-below")[0] == 2

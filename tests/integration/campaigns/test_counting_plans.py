@@ -106,9 +106,9 @@ def test_questions_touch_no_campaign_elsewhere(
     for name, question in QUESTIONS.items():
         seen = asked(postgres, question)
         assert seen.access_paths <= WAYS, name
-        asked_about = [one.rows for one in seen.accesses if one.table != "delta"]
+        asked_about = [access.rows for access in seen.accesses if access.table != "delta"]
         assert max(asked_about) <= 201, name
-        assert sum(one.rows for one in seen.accesses if one.table == "delta") <= 100, name
+        assert sum(access.rows for access in seen.accesses if access.table == "delta") <= 100, name
         # 3,000 campaigns elsewhere would add thousands; reading the catalogues anew, some hundreds.
         assert seen.buffers <= 3_000, name
 
@@ -164,9 +164,9 @@ def test_owners_go_through_the_deltas_once(
     for question in ("select * from taskq.owners('/')", QUESTIONS["servable"]):
         seen = asked(postgres, question)
         assert seen.access_paths <= WAYS
-        assert sum(one.rows for one in seen.accesses if one.table == "delta") <= 50
+        assert sum(access.rows for access in seen.accesses if access.table == "delta") <= 50
         # Once to see how many there are, by the index alone.
-        assert sum(one.rows for one in seen.accesses if one.table == "campaign") <= 4 * 202
+        assert sum(access.rows for access in seen.accesses if access.table == "campaign") <= 4 * 202
 
 
 def least_asked(postgres: Postgres, text: LiteralString, values: dict[str, Any]) -> ExecutedPlans:

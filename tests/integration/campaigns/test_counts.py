@@ -146,7 +146,7 @@ def test_counts_include_what_is_below_and_nothing_that_sounds_alike(
         status = queue.campaign("/a").status()
         assert (status.children, status.waiting, status.working) == (2, 7, 1)
         children = queue.campaign("/a").child_statuses()
-        assert [(one.path, one.children, one.total, one.working) for one in children] == [
+        assert [(child.path, child.children, child.total, child.working) for child in children] == [
             ("/a/b", 1, 4, 1),
             ("/a/b-1", 0, 2, 0),
         ]

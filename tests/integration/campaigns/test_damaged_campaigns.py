@@ -89,7 +89,7 @@ def test_damaged_task_can_be_cancelled(
     history.breach("working", *changes)
     CommandLine(dsn).out("cancel", "/c", "--key", "working")
     assert history.campaign.task("working").status == "cancelled"
-    assert [one.outcome for one in history.campaign.attempts("working")] == ended
+    assert [attempt.outcome for attempt in history.campaign.attempts("working")] == ended
     assert list(queue.audit()) == []
 
 
@@ -146,10 +146,12 @@ async def test_campaign_whose_tasks_make_the_server_fail_keeps_no_other_waiting(
         while (len(got) < 2 or not caplog.records) and time.monotonic() < until:
             claims = (batcher.exchange(members.claim(number), SERVING) for number in range(3))
             answers = await asyncio.gather(*claims)
-            got += [task.payload["n"] for one in answers for task in one.tasks]
+            got += [task.payload["n"] for answer in answers for task in answer.tasks]
         assert sorted(got) == [0, 1]
     assert damaged.status().waiting == 1
-    lines = [one.getMessage() for one in caplog.records if "is left out" in one.getMessage()]
+    lines = [
+        record.getMessage() for record in caplog.records if "is left out" in record.getMessage()
+    ]
     assert len(lines) == 1
     assert "for toast value" in lines[0]
 
@@ -174,7 +176,7 @@ def test_campaign_whose_handler_nobody_can_read_is_shown_and_mended(
     (task,) = campaign.tasks()
     assert campaign.explain().path == "/c"
     assert campaign.explain(task.key).headline == "waiting"
-    assert [one.path for one in queue.runs()] in ([], ["/c"])
+    assert [run.path for run in queue.runs()] in ([], ["/c"])
     assert queue.left_over().unfinished == 1
     taskq = CommandLine(dsn)
     for words in (("status", "/"), ("explain", "/c"), ("explain", "/c", task.key)):

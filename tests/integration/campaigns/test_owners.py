@@ -134,11 +134,11 @@ def test_quota_holds_while_many_claim_at_once_in_several_campaigns(
         held = agent.claim(1 + number % 3)
         while idle < 40:
             done += len(held)
-            reports = [report_of(one, "done") for one in held]
+            reports = [report_of(attempt, "done") for attempt in held]
             held = agent.claimed(agent.exchange(reports, 1 + number % 3))
             idle = 0 if held else idle + 1
-        for one in held:
-            agent.done(one)
+        for attempt in held:
+            agent.done(attempt)
         return done
 
     with ThreadPoolExecutor(len(agents)) as pool:
@@ -168,8 +168,8 @@ def test_tasks_beyond_those_that_may_wait_are_refused_by_chunk(
     with pytest.raises(Conflict, match="no room for 1 more"):
         b.submit({"n": 7})
     agent = hire("/a")
-    for one in agent.claim(2):
-        agent.fail(one)
+    for task in agent.claim(2):
+        agent.fail(task)
     with pytest.raises(Conflict):  # those that are delayed come back
         b.submit({"n": 7})
     agent.claim(1)

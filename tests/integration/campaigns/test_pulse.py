@@ -228,7 +228,10 @@ def test_each_campaign_is_judged_for_itself(queue: Client, hire: Hire, postgres:
         "/p/bad/below": ("paused", False),
         "/p/good": ("open", False),
     }
-    assert [bool(one.paused_why) for one in queue.campaign("/p").child_statuses()] == [True, False]
+    assert [bool(child.paused_why) for child in queue.campaign("/p").child_statuses()] == [
+        True,
+        False,
+    ]
 
 
 def test_campaign_that_somebody_holds_is_paused_by_a_later_round(

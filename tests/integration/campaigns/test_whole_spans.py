@@ -120,14 +120,14 @@ def test_everybody_sees_tasks_of_a_cancelled_span_as_cancelled(
     assert statuses(postgres) == dict.fromkeys(rest, "cancelled") | {KEYS[0]: "done"}
     task = campaign.task(KEYS[7])
     assert (task.status, task.attempt, campaign.attempts(KEYS[7])) == ("cancelled", 0, [])
-    assert [one.code for one in campaign.explain(KEYS[7]).reasons] == ["cancelled"]
+    assert [reason.code for reason in campaign.explain(KEYS[7]).reasons] == ["cancelled"]
     ended = database.rows(
         "unsuccessful",
         campaign=campaign.campaign_id,
         tasks=[campaign.task(key).task_id for key in KEYS[:3]],
     )
     assert [row["status"] for row in ended] == ["cancelled"] * 2
-    assert [one.key for one in campaign.results()] == KEYS[:1]
+    assert [result.key for result in campaign.results()] == KEYS[:1]
     outcome = campaign.prioritise(dict.fromkeys(KEYS, 5))
     assert (outcome.changed, outcome.not_waiting) == (0, 40)
     assert campaign.set_priority(5, where="payload.n >= 0") == 0
@@ -295,5 +295,5 @@ def test_page_walks_no_spans_of_the_pages_before(
     last = value(postgres, "select max(last_id) from taskq.span")
     with watched(postgres) as seen:
         postgres.execute(page.encode(), [campaign.campaign_id, last - 2])
-    met = sum(one.rows for one in seen.accesses if one.table == "span")
+    met = sum(access.rows for access in seen.accesses if access.table == "span")
     assert met <= 5, seen.accesses

@@ -39,9 +39,9 @@ class Claims:
 
     async def of(self, *sessions: int) -> list[Answer]:
         """Return the answers to claims that arrive together."""
-        requests = [Request(one, want=1, lease=self._lease_ids()) for one in sessions]
+        requests = [Request(session, want=1, lease=self._lease_ids()) for session in sessions]
         return await asyncio.gather(
-            *(self._batcher.exchange(one, self._serving) for one in requests)
+            *(self._batcher.exchange(request, self._serving) for request in requests)
         )
 
 

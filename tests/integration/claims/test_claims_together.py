@@ -148,7 +148,7 @@ def test_task_that_was_handed_back_is_claimed_before_those_behind_a_fresh_positi
     (back,) = other.claim(1)
     assert len(agent.claim(2)) == 2
     assert other.release(back, started=False) == "accepted"
-    assert [one.task for one in agent.claim(1)] == [back.task]
+    assert [task.task for task in agent.claim(1)] == [back.task]
 
 
 def test_connection_takes_nothing_from_a_span_that_was_cancelled(
@@ -186,7 +186,7 @@ def test_only_who_offers_what_is_required_gets_tasks(
     small, fit, other = (hire("/large", offers=[f"mem={size}"]) for size in (8, 16, 32))
 
     def sessions_of(*agents: ScriptedAgent) -> list[int]:
-        asked = [[one.session for one in agents], [one.draw_lease() for one in agents]]
+        asked = [[agent.session for agent in agents], [agent.draw_lease() for agent in agents]]
         values = [campaign.campaign_id, *asked, [want] * len(agents)]
         row = postgres.execute(TOGETHER, values).fetchone()
         assert row is not None

@@ -51,7 +51,7 @@ def test_agent_of_the_whole_queue_reads_only_unfinished_campaigns(serve: Serve) 
     """Those that have ended are known by their counters."""
     found, seen = serve("/")
     assert found == ["/a"]
-    assert sum(one.rows for one in seen.to("campaign").accesses) <= FEW_ROWS
+    assert sum(access.rows for access in seen.to("campaign").accesses) <= FEW_ROWS
 
 
 def test_campaign_that_wakes_is_served_at_once(

@@ -31,7 +31,7 @@ def hosts(queue: Client, hire: Hire, postgres: Postgres) -> tuple[ScriptedAgent,
     a, b = hire("/many", host="a"), hire("/many", host="b")
     for _ in range(3):
         reports = [
-            {"task": one.task, "lease": one.lease, "outcome": "failed"} for one in a.claim(1_000)
+            {"task": task.task, "lease": task.lease, "outcome": "failed"} for task in a.claim(1_000)
         ]
         a.exchange(reports)
     postgres.execute(
@@ -61,7 +61,7 @@ def claim(postgres: Postgres) -> Claim:
         }
         with watched(postgres) as seen:
             (row,) = postgres.execute(statement("exchange"), words).fetchall()
-        met = sum(one.rows for one in seen.accesses if one.index == "task_waiting_again")
+        met = sum(access.rows for access in seen.accesses if access.index == "task_waiting_again")
         first = value(postgres, "select min(task_id) from taskq.spec")
         return [task[1] - first for task in row["tasks"] or ()], met
 

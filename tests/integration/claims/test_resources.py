@@ -130,7 +130,7 @@ def test_a_task_is_tried_again_with_more_memory(taskq: CommandLine, queue: Clien
     with taskq.process(*run, "--cores", 2, "--quiet", "-o", "json") as agent:
         out, log = agent.communicate(timeout=TIMEOUT_S)
     assert (agent.returncode, json.loads(out)["done"], json.loads(out)["failed"]) == (0, 2, 1), log
-    phases = {one.key: one.phases or {} for one in campaign.results()}
+    phases = {result.key: result.phases or {} for result in campaign.results()}
     assert phases["large"]["peak_bytes"] > 200 << 20 > 2 * phases["small"]["peak_bytes"]
     ended = taskq.out("history", "/c", "large")
     assert "out-of-memory: occupied" in ended

@@ -188,7 +188,7 @@ def test_many_tasks_that_a_host_may_not_have_are_not_walked_over(
     a, _ = hire("/many", host="a"), hire("/many", host="b")
     for _ in range(3):
         reports = [
-            {"task": one.task, "lease": one.lease, "outcome": "failed"} for one in a.claim(1_000)
+            {"task": task.task, "lease": task.lease, "outcome": "failed"} for task in a.claim(1_000)
         ]
         a.exchange(reports)
     promote(postgres)

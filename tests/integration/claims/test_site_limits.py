@@ -107,8 +107,8 @@ def test_batch_of_agents_gets_what_each_site_has_room_for(
         "select tasks, avoided from taskq.exchange(%s, null, %s, %s::uuid[], %s)",
         [
             limited.campaign_id,
-            [one.session for one in agents],
-            [one.draw_lease() for one in agents],
+            [agent.session for agent in agents],
+            [agent.draw_lease() for agent in agents],
             [1] * len(agents),
         ],
     ).fetchone()
@@ -230,7 +230,7 @@ def test_idle_claim_counts_nothing_at_its_site(
                 claim, [limited.campaign_id, idle.session, idle.draw_lease(), [1]]
             ).fetchone()
         assert row is not None
-        again = [one for one in seen.to("site_claim").accesses if one.index == "ctid"]
+        again = [access for access in seen.to("site_claim").accesses if access.index == "ctid"]
         return max((one.rows for one in again), default=0), row["avoided"]
 
     assert recounted() == (900, [idle.session])

@@ -178,7 +178,7 @@ def test_views_name_each_paused_campaign_above_that_keeps_tasks_back(
     assert f"{above}\n           $ taskq campaign resume /a\n" in taskq.out("status", "/a/b/c")
     campaign.pause()
     commands = ["$ taskq campaign resume /a", "$ taskq campaign resume /a/b/c"]
-    assert all(f" {one}\n" in taskq.out("status", "/a/b/c") for one in commands)
+    assert all(f" {command}\n" in taskq.out("status", "/a/b/c") for command in commands)
     assert taskq.json("status", "/a/b/c")["closed_by"] == ["/a", "/a/b/c"]
     assert "/a, /a/b/c" in taskq.out("campaign", "show", "/a/b/c")
     with taskq.process("watch", "/a/b/c", "--interval", "0.1") as watching:

@@ -27,7 +27,7 @@ def test_the_site_of_an_agent_that_names_none_is_its_token(
     """Who gave a token to Cracow finds its agents there; one that says where it is, is there."""
     enrolled(taskq, postgres, "cracow")
     enrolled(taskq, postgres, "poland", "warsaw")
-    assert sorted(one["site"] for one in taskq.json("agents")) == ["cracow", "warsaw"]
+    assert sorted(agent["site"] for agent in taskq.json("agents")) == ["cracow", "warsaw"]
     assert taskq.json("agents", "drain", "--site", "cracow") == {"agents": 1, "dry_run": False}
     assert taskq.json("agents", "drain", "--site", "poland") == {"agents": 0, "dry_run": False}
     assert campaign.path

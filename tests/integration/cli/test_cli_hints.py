@@ -106,7 +106,7 @@ def test_the_output_of_an_export_is_the_format_of_its_results(
     assert len(taskq.out("export", "/c", "-o", "jsonl").splitlines()) == 2
     for words in (["export", "/c", "-o", "json"], ["-o", "json", "export", "/c"]):
         records = json.loads(taskq.out(*words))
-        assert [one["result"] for one in records] == [{"n": 1}, {"n": 1}]
+        assert [record["result"] for record in records] == [{"n": 1}, {"n": 1}]
     assert json.loads(taskq.out("export", "/", "--no-below", "-o", "json")) == []
     code, error = taskq.refused("export", "/c", "--to", to, "-o", "jsonl")
     assert (code, "says csv, and -o says jsonl" in error) == (2, True), error
@@ -209,7 +209,7 @@ def test_all_commands_that_look_take_the_root_where_no_campaign_is_named(
     assert taskq("failures").exit_code == 0
     assert " finished " in taskq.out("watch")
     assert "\n1. 2 tasks have ended: 2 done," in taskq.out("explain")
-    assert [one["tasks"] for one in taskq.json("explain", finished.path)["reasons"]] == [2]
+    assert [reason["tasks"] for reason in taskq.json("explain", finished.path)["reasons"]] == [2]
     assert taskq.out("status", finished.path).startswith(f"{finished.path}  finished  100.0 %")
     assert " finished " in taskq.out("tree").splitlines()[2]
     (record,) = taskq.json("ls")
@@ -225,7 +225,7 @@ def test_single_host_is_shown(queue: Client, taskq: CommandLine, hire: Hire) -> 
     assert "a1" in shown
     assert "alpha" in shown
     record = taskq.json("hosts", "show", "n17")
-    assert (record["ban"]["why"], [one["agent"] for one in record["sessions"]]) == (
+    assert (record["ban"]["why"], [session["agent"] for session in record["sessions"]]) == (
         "exit-1",
         ["a1"],
     )

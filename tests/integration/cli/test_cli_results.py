@@ -45,7 +45,7 @@ def test_tasks_are_listed_by_status_and_key(taskq: CommandLine, finished: Campai
     listed = taskq.json("tasks", "/c")
     assert len(listed) == 9
     assert listed[0].keys() == names(TaskView)
-    assert [one["payload"]["n"] for one in taskq.json("tasks", "/", "--status", "failed")] == [
+    assert [task["payload"]["n"] for task in taskq.json("tasks", "/", "--status", "failed")] == [
         *(5, 6, 7),
     ]
     (delayed,) = taskq.json("tasks", "/c", "--status", "delayed")
@@ -171,7 +171,7 @@ def test_results_since_a_time_are_those_that_ended_later(
         "update taskq.attempt set ended_at = ended_at - interval '1 day'"
         " where task_id in (select task_id from taskq.attempt order by task_id limit 2)"
     )
-    ended = sorted(one["ended_at"] for one in taskq.json("results", finished.path))
+    ended = sorted(result["ended_at"] for result in taskq.json("results", finished.path))
     for since, left in (("2h", 3), (ended[2], 3), ("2d", 5)):
         found = taskq.json("results", "/c", "--since", since)
         assert sorted(one["ended_at"] for one in found) == ended[-left:]
@@ -262,7 +262,7 @@ def test_an_export_that_cannot_be_written_leaves_nothing(
 
 def test_failures_are_grouped_by_class(taskq: CommandLine, finished: Campaign) -> None:
     """Attempts, tasks, hosts and an example for each class; or each failed task."""
-    groups = {one["error_class"]: one for one in taskq.json("failures", finished.path)}
+    groups = {failure["error_class"]: failure for failure in taskq.json("failures", finished.path)}
     assert groups["even"].keys() == names(FailureCause)
     assert {name: (one["attempts"], one["tasks"]) for name, one in groups.items()} == {
         "even": (2, 2),

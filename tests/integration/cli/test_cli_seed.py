@@ -254,7 +254,7 @@ def test_number_on_the_command_line_that_would_be_altered_is_refused(
     assert (code, "1.10 would be stored as 1.1" in error) == (2, True), error
     *before, _ = words
     taskq.out(*before, 'x="1.10"')
-    stored = [one.payload for one in campaign.tasks()] or [campaign.spec().params]
+    stored = [task.payload for task in campaign.tasks()] or [campaign.spec().params]
     assert stored == [{"x": "1.10"}]
 
 

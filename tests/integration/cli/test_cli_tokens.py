@@ -128,7 +128,7 @@ def test_drain_orders_the_chosen_agents_to_leave(
     postgres.execute("update taskq.session set site = 'b' where session_id = %s", [above.session])
     drain = ("agents", "drain", "--yes")
     assert taskq.out(*drain, "--campaign", "/c/below") == "1 agent ordered to leave.\n"
-    draining = {one["session_id"]: one["draining"] for one in taskq.json("agents")}
+    draining = {agent["session_id"]: agent["draining"] for agent in taskq.json("agents")}
     assert draining == {above.session: False, below.session: True}
     assert " draining " in taskq.out("agents")
     assert taskq.json(*drain, "--site", "b", "--name", "other")["agents"] == 0

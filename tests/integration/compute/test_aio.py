@@ -35,12 +35,12 @@ def test_first_calls_at_once_share_a_campaign(near_queue: Client, name: str) -> 
 
     with ThreadPoolExecutor(50) as pool:
         futures = list(pool.map(lambda n: near_queue.submit(call, n), range(100)))
-    assert [one.result(WAIT_S) for one in futures] == [(name, n) for n in range(100)]
+    assert [future.result(WAIT_S) for future in futures] == [(name, n) for n in range(100)]
     campaign = futures[0].campaign
     handler = campaign.spec().handler
     assert handler is not None
     assert handler.archive == campaign.inputs()["taskq-function.zip"].digest
-    assert {one.campaign.path for one in futures} == {campaign.path}
+    assert {future.campaign.path for future in futures} == {campaign.path}
 
 
 async def test_calls_are_awaited(served_queue: Client) -> None:
@@ -65,9 +65,9 @@ async def test_runs_and_campaigns_have_twins(served_queue: Client, name: str) ->
     assert await refined.result(WAIT_S) == [0, 1]
     campaign = await queue.create_campaign(f"{name}/plain")
     assert (await campaign.seed([{"n": 1}])).added == 1
-    assert [one.payload async for one in campaign.tasks()] == [{"n": 1}]
+    assert [task.payload async for task in campaign.tasks()] == [{"n": 1}]
     above = await queue.campaign(name)
-    assert [await one.cancel() for one in await above.children()] == [0, 1, 0]
+    assert [await child.cancel() for child in await above.children()] == [0, 1, 0]
     with pytest.raises(taskq.UnknownCampaign):
         await queue.campaign(f"{name}/none")
 

@@ -35,7 +35,7 @@ def test_values_come_in_order_and_are_computed_once(served_queue: Client, name: 
         assert (len(run), run.status().total) == (20, 3)
         assert [attempt.attempt for attempt in run.campaign.attempts(_keys(run)[0])] == [1]
     outcomes = sorted(run.as_completed(WAIT_S), key=lambda one: one.index)
-    assert [(one.index, one.argument, one.value) for one in outcomes] == [
+    assert [(outcome.index, outcome.argument, outcome.value) for outcome in outcomes] == [
         (n, n, n**2) for n in range(20)
     ]
     found = served_queue.run(name)
@@ -50,7 +50,7 @@ def test_values_come_in_order_and_are_computed_once(served_queue: Client, name: 
 
 
 def _keys(run: taskq.Run[Any]) -> list[str]:
-    return [*dict.fromkeys(one.key for one in run.outcomes(WAIT_S))]
+    return [*dict.fromkeys(outcome.key for outcome in run.outcomes(WAIT_S))]
 
 
 def test_equal_arguments_are_calls_of_their_own(served_queue: Client, name: str) -> None:
@@ -64,9 +64,11 @@ def test_equal_arguments_are_calls_of_their_own(served_queue: Client, name: str)
 def test_a_call_that_raises_costs_no_other_its_value(served_queue: Client, name: str) -> None:
     """The others have values, and the task is done."""
     run = served_queue.map(odd_ones_raise, range(7), name=name, chunksize=7)
-    values = [one.value if one.ok else type(one.error) for one in run.outcomes(WAIT_S)]
+    values = [
+        outcome.value if outcome.ok else type(outcome.error) for outcome in run.outcomes(WAIT_S)
+    ]
     assert values == [0, 1, 2, KeyError, 4, TaskFailed, 6]
-    errors = [one.error for one in run.outcomes() if not one.ok]
+    errors = [outcome.error for outcome in run.outcomes() if not outcome.ok]
     assert "odd_ones_raise" in str(errors[0].__cause__ if errors[0] else "")
     assert "cannot be stored" in str(errors[1])
     assert run.status().done == 1
@@ -87,7 +89,7 @@ def test_end_of_an_attempt_ends_all_calls_of_its_chunk(served_queue: Client, nam
         return number
 
     run = served_queue.map(final, range(4), name=name, chunksize=2)
-    ends = [type(one.error) for one in run.outcomes(WAIT_S)]
+    ends = [type(outcome.error) for outcome in run.outcomes(WAIT_S)]
     assert ends == [taskq.FailForGood, taskq.FailForGood, type(None), type(None)]
     assert len([*run.failures()]) == 1
     assert run.retry() == 1

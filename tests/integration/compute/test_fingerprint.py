@@ -125,7 +125,7 @@ def test_helpers_in_other_modules_count(tmp_path: Path) -> None:
 def test_archive_is_the_same_whenever_it_is_made() -> None:
     """It has neither times nor an order of its own."""
     with zipfile.ZipFile(io.BytesIO(function_archive("len", len))) as archive:
-        assert {one.date_time for one in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert {member.date_time for member in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
         assert archive.namelist() == sorted(archive.namelist())
     assert function_archive("x", test_closures_differ_by_what_they_hold) == function_archive(
         "x", test_closures_differ_by_what_they_hold

@@ -114,8 +114,8 @@ def test_a_filled_cache_of_functools_is_no_change(queue: Client, name: str) -> N
 def test_changed_params_and_inputs_are_named(queue: Client, name: str, tmp_path: Path) -> None:
     """By their names; the others are not, and there is no advice for functions."""
     files = [tmp_path / one for one in ("receptor.pdbqt", "other.txt")]
-    for one in files:
-        one.write_text("1")
+    for file in files:
+        file.write_text("1")
     how: dict[str, Any] = {"params": {"by": 1, "x": 2}, "inputs": files}
     queue.map(made("plain"), [1], name=name, **how)
     files[0].write_text("2")

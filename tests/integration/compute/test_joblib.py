@@ -48,7 +48,7 @@ def unserved(queue: Client) -> Iterator[Client]:
 
 def campaign_of(queue: Client, name: str) -> Campaign:
     """Return the campaign of a function's calls."""
-    (found,) = [one for one in queue.campaign("/calls").children() if f"/{name}-" in one.path]
+    (found,) = [child for child in queue.campaign("/calls").children() if f"/{name}-" in child.path]
     return found
 
 

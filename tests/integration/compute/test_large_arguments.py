@@ -63,7 +63,7 @@ def test_an_array_is_sent_once_for_many_calls(served_queue: Client, sent: list[i
     factor = 2
     run = served_queue.map(lambda array: float(array.sum()) * factor, [ARRAY, -ARRAY], name="/sums")
     assert run.result(WAIT_S) == [2 * ARRAY.sum(), -2 * ARRAY.sum()]
-    assert [one.argument for one in run.outcomes(WAIT_S)] == ["<large>", "<large>"]
+    assert [outcome.argument for outcome in run.outcomes(WAIT_S)] == ["<large>", "<large>"]
     named = served_queue.submit(called.echo, path="x" * 100_000)
     assert named.result(WAIT_S) == "x" * 100_000
     assert payload_of(served_queue, named)["kwargs"]["path"].keys() == {LARGE}
@@ -96,7 +96,7 @@ def test_the_agents_of_a_node_fetch_an_argument_once(
         futures = [queue.submit(np.dot, ARRAY, n, path="/dot") for n in range(1, 5)]
         assert [future.result(WAIT_S)[1] for future in futures] == [1, 2, 3, 4]
     (folder,) = tmp_path.iterdir()
-    assert [one.stat().st_size > 5_000_000 for one in folder.iterdir()] == [True]
+    assert [path.stat().st_size > 5_000_000 for path in folder.iterdir()] == [True]
     with queue.database.connection() as statements:
         statements.script("delete from taskq.blob_part")
     with taskq.local_agents(queue, 1, "/"):
@@ -141,7 +141,7 @@ def test_a_pickle_in_a_blob_needs_the_seal_too(
     run.campaign.seed({"args": [large.keep(data)]} for data in datas)
     run.campaign.wait(WAIT_S)
     assert run.status().failed == len(datas)
-    errors = [one.error for one in run.failures()]
+    errors = [failure.error for failure in run.failures()]
     assert "without the campaign's seal" in str(errors[0])
     assert served_queue.map(lambda n: n, [0], name=name).result(WAIT_S) == [0]
 

@@ -48,7 +48,12 @@ def test_scikit_learn_searches_and_validates(served_queue: Client) -> None:
     assert there == pytest.approx(here)
     assert [one.C for one in made["estimator"]] == [0.5, 0.5]
     campaigns = served_queue.campaign("/calls").children()
-    sizes = {n: i.size for one in campaigns for n, i in one.inputs().items() if n.endswith("npy")}
+    sizes = {
+        n: i.size
+        for campaign in campaigns
+        for n, i in campaign.inputs().items()
+        if n.endswith("npy")
+    }
     assert sum(size > values.nbytes for size in sizes.values()) == 1
 
 
@@ -95,9 +100,9 @@ def test_a_search_of_scikit_learn_computes_no_fit_again(
         argv = [sys.executable, "-W", "ignore", "-c", SEARCH.format(**usual | changes), dsn]
         subprocess.run(argv, check=True, timeout=WAIT_S, stdout=subprocess.DEVNULL)
         return sum(
-            one.total
-            for one in served_queue.campaign("/calls").child_statuses()
-            if "/fit_and_score-" in one.path
+            child.total
+            for child in served_queue.campaign("/calls").child_statuses()
+            if "/fit_and_score-" in child.path
         )
 
     first = searched({})
@@ -177,7 +182,7 @@ def test_asyncio_runs_in_the_executor(executor: Executor) -> None:
 def test_an_executor_takes_what_numpy_is(executor: Executor) -> None:
     """Arrays go in and out, by `map` of several iterables."""
     values = [*executor.map(np.add, [np.ones(3), np.zeros(2)], [1, 2], timeout=WAIT_S)]
-    assert [one.tolist() for one in values] == [[2.0] * 3, [2.0] * 2]
+    assert [value.tolist() for value in values] == [[2.0] * 3, [2.0] * 2]
 
 
 @pytest.mark.parametrize("library", ["scikit-learn", "SciPy", "Dask", "tqdm", "asyncio"])

@@ -98,7 +98,7 @@ def test_local_agents_stop_in_good_order_while_a_forked_child_lives(queue: Clien
         agents.stop()
         assert "ended" in repr(agents)
         agents.stop()
-    assert [one.exit_code for one in queue.left_agents()] == [0]
+    assert [agent.exit_code for agent in queue.left_agents()] == [0]
 
 
 @pytest.mark.thorough

@@ -99,11 +99,13 @@ def test_the_notebook_computes_once_and_draws(queue: Client) -> None:
     assert any("3 of 3 done" in one and "<div" in one for one in shown)
     campaign = queue.campaign("/notebook/ising")
     assert campaign.status().done == 3
-    ended = [one.ended_at for one in campaign.results()]
-    energies = {one.payload["temperature"]: one.result["energy"] for one in campaign.results()}
+    ended = [result.ended_at for result in campaign.results()]
+    energies = {
+        result.payload["temperature"]: result.result["energy"] for result in campaign.results()
+    }
     assert energies[1.5] == pytest.approx(-1.95, abs=0.05)
     executed(few)
-    assert [one.ended_at for one in campaign.results()] == ended
+    assert [result.ended_at for result in campaign.results()] == ended
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="FunctionChanged"):
         executed(few | {"sweeps // 4": "sweeps // 3"})
 
@@ -117,10 +119,10 @@ def test_the_docking_funnel_has_its_second_stage_and_draws(queue: Client) -> Non
     (picture,) = outputs(executed(few, "docking"), "image/png")
     assert len(picture) > 5_000
     scores = {
-        one.key: one.result["score"]
-        for one in queue.campaign("/notebook/docking").results(below=False)
+        result.key: result.result["score"]
+        for result in queue.campaign("/notebook/docking").results(below=False)
     }
     again = queue.campaign("/notebook/docking/refined")
     assert len(scores) == 2
-    assert {one.key for one in again.results()} >= {min(scores, key=scores.__getitem__)}
+    assert {result.key for result in again.results()} >= {min(scores, key=scores.__getitem__)}
     assert again.status().waiting == 0

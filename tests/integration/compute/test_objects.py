@@ -48,7 +48,7 @@ def test_function_by_name_takes_and_returns_objects_of_its_module(
     run = served_queue.map(shapes.returned, ligands, name=name)
     assert run.result(WAIT_S) == ligands
     assert [type(one) for one in run] == [Heavy, Ligand]
-    assert [one.argument for one in run.outcomes()] == ligands
+    assert [outcome.argument for outcome in run.outcomes()] == ligands
     assert served_queue.run(name).result(WAIT_S) == ligands
     assert run.frame()["value"].to_list() == ligands
     chunks = served_queue.map(shapes.returned, ligands, name=f"{name}/chunks", chunksize=2)

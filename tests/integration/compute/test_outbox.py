@@ -119,7 +119,9 @@ def test_a_callback_may_cancel_calls_that_failed_with_its_own(
         wait_until(lambda: len(begun) == 1)
         futures = [queue.submit(called.same, n) for n in (1, 2, 3)]
         cancelled = list[bool]()
-        futures[0].add_done_callback(lambda _: cancelled.extend(one.cancel() for one in futures))
+        futures[0].add_done_callback(
+            lambda _: cancelled.extend(future.cancel() for future in futures)
+        )
     for future in futures:
         assert isinstance(future.exception(WAIT_S), Unavailable)
     assert cancelled == [False] * 3

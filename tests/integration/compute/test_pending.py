@@ -105,7 +105,7 @@ def test_looks_at_few_calls_that_run_ask_one_thing_each(
     campaign = queue.create_campaign("/c")
     campaign.seed([{"n": 1}])
     tracker = Tracker(queue.queries, campaign.campaign_id, "/c")
-    tracker.add(one.task_id for one in campaign.tasks())
+    tracker.add(task.task_id for task in campaign.tasks())
     assert tracker.look() == []
     asked.clear()
     assert [tracker.look() for _ in range(4)] == [[]] * 4

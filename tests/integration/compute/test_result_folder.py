@@ -40,7 +40,7 @@ def test_a_program_reads_the_file_else_the_store(queue: Client, agents: LocalAge
     run = queue.map(called.large, SIZES, name="/large")
     run.wait(WAIT_S)
     folder = Path(agents.result_folder)
-    assert {one.name for one in folder.iterdir()} == {of(size) for size in SIZES}
+    assert {path.name for path in folder.iterdir()} == {of(size) for size in SIZES}
     (folder / of(SIZES[1])).write_bytes(b"damaged")
     (folder / of(SIZES[2])).unlink()
     assert [*map(len, run.results(WAIT_S))] == SIZES
@@ -97,7 +97,7 @@ def test_the_oldest_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     results = ResultFolder(str(tmp_path))
     for name in ("a", "b", "c"):
         results.leave(name, name.encode() * 4)
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["b", "c"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "c"]
     left = [taken([str(tmp_path)], name) for name in ("a", "b", "b")]
     assert left == [None, b"bbbb", None]
     ResultFolder(str(tmp_path / "gone")).leave("a", b"a")

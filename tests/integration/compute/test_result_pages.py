@@ -205,7 +205,7 @@ def test_calls_without_a_row_are_warned_of(
 def test_seconds_are_those_of_the_execution(served_queue: Client) -> None:
     """Not the time between claim and report, which may be that of a call before it."""
     run = served_queue.map(called.square, range(3), name="/seconds")
-    rows = {one.key: one for one in run.campaign.results()} if run.wait(120) else {}
+    rows = {result.key: result for result in run.campaign.results()} if run.wait(120) else {}
     for outcome in run.outcomes():
         stored = rows[outcome.key]
         assert stored.phases is not None

@@ -169,7 +169,7 @@ def test_exceptions_slow_nobody(served_queue: Client, name: str) -> None:
     run = served_queue.map(called.refuse, [1] * 50 + [0] * 50, name=name)
     status = run.wait(WAIT_S)
     assert (status.done, status.failed) == (50, 50)
-    assert all(one.trouble is None for one in served_queue.agents())
+    assert all(agent.trouble is None for agent in served_queue.agents())
 
 
 @pytest.mark.thorough
@@ -283,7 +283,7 @@ def test_run_that_cannot_be_sent_is_refused_before_anything_is_stored(
         queue.map(lambda x: library[x], [1], name=name)
     with pytest.raises(UsageError, match=r"cannot be sent because of lock: .*_thread\.lock"):
         queue.map(lambda _: lock.locked(), [1], name=name)
-    assert name not in [one.path for one in queue.campaign("/").children()]
+    assert name not in [child.path for child in queue.campaign("/").children()]
     monkeypatch.setattr(functions, "MAX_BLOB_BYTES", 90_000)
     with pytest.raises(InvalidTask, match=r"argument 1: .* inputs="):
         queue.map(called.same, [1, np.zeros(100_000)], name=name)
@@ -305,7 +305,7 @@ def test_cancelled_calls_say_so_and_begin_again_when_asked(queue: Client, name: 
     with pytest.raises(TimeoutError, match=r"3 tasks unfinished after 0\.01 s"):
         run.wait(0.01)
     assert run.cancel() == 3
-    assert [type(one.error) for one in run.outcomes(WAIT_S)] == [CancelledError] * 3
+    assert [type(outcome.error) for outcome in run.outcomes(WAIT_S)] == [CancelledError] * 3
     assert [one.status for one in run.as_completed(WAIT_S)] == ["cancelled"] * 3
     assert queue.map(called.square, range(3), name=name).status().waiting == 3
 

@@ -29,13 +29,13 @@ def test_a_run_is_attached_to_by_its_name(served_queue: Client, name: str) -> No
     assert (run.name, run.path, len(run)) == ("refuse", name, 4)
     assert run.wait(WAIT_S).done == 3
     outcomes = list(run.outcomes())
-    assert [one.argument for one in outcomes] == [4, 2, 1, 0]
-    assert [one.value for one in outcomes if one.ok] == [4, 2, 0]
+    assert [outcome.argument for outcome in outcomes] == [4, 2, 1, 0]
+    assert [outcome.value for outcome in outcomes if outcome.ok] == [4, 2, 0]
     assert isinstance(outcomes[2].error, BadLigand)
     assert sorted(one.index for one in run.as_completed(WAIT_S)) == [0, 1, 2, 3]
     with pytest.raises(BadLigand):
         run.result(WAIT_S)
-    assert [one.key for one in run.failures()] == [outcomes[2].key]
+    assert [failure.key for failure in run.failures()] == [outcomes[2].key]
     assert run.retry() == 1
     assert run.wait(WAIT_S).failed == 1
     assert run.status() == served_queue.campaign(name).status(below=False)
@@ -70,7 +70,7 @@ def test_runs_are_listed_with_their_counts(queue: Client, name: str) -> None:
     assert (first.status.total, second.status.total) == (2, 1)
     assert (second.path, second.function, second.description) == (f"{name}/a/b", "same", "")
     assert queue.runs(f"{name}/none") == []
-    assert {one.path for one in queue.runs()} >= {first.path, second.path}
+    assert {run.path for run in queue.runs()} >= {first.path, second.path}
     with pytest.raises(NotFound):
         queue.runs(f"{name}/missing")
 

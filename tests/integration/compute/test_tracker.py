@@ -169,8 +169,8 @@ def test_the_best_calls_are_the_next_stage(served_queue: Client, name: str) -> N
     best = run.best(percent=100, by="score", group="smiles", timeout=WAIT_S)
     again = served_queue.map(called.scored, best, name=f"{name}/next")
     outcomes = list(again.outcomes(WAIT_S))
-    assert sorted(one.key for one in outcomes) == ["t0", "t1", "t2"]
-    scores = [one.value["score"] for one in outcomes]
+    assert sorted(outcome.key for outcome in outcomes) == ["t0", "t1", "t2"]
+    scores = [outcome.value["score"] for outcome in outcomes]
     assert scores == sorted(scores)
     squares = served_queue.map(called.square, [3, 1, 2], name=f"{name}/squares")
     assert list(squares.best(n=2, by="value", timeout=WAIT_S)) == [1, 2]
@@ -187,10 +187,12 @@ def test_the_next_stage_goes_while_the_first_does(near_queue: Client, name: str)
         outcomes = list(refined.outcomes(WAIT_S))
     assert not run.status().unfinished
     chosen = [one.payload for one in run.best(percent=10, by="score")]
-    assert [one.argument for one in outcomes] == chosen
+    assert [outcome.argument for outcome in outcomes] == chosen
     assert len(outcomes) == 4
     again = near_queue.map(called.scored, run.best(percent=10, by="score"), name=f"{name}/next")
-    assert [one.key for one in again.outcomes(WAIT_S)] == [one.key for one in outcomes]
+    assert [outcome.key for outcome in again.outcomes(WAIT_S)] == [
+        outcome.key for outcome in outcomes
+    ]
 
 
 def test_a_stage_that_pauses_ends_the_wait_for_its_best(near_queue: Client, name: str) -> None:

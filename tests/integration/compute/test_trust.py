@@ -276,7 +276,7 @@ def test_values_of_numpy_are_read_with_any_trusted_class() -> None:
         *(np.sin, np.int64, np.poly1d([1, 2]), np.datetime64("2026-11-28")),
     )
     found = read(Holder(*values), [Holder]).held
-    assert [type(one) for one in found] == [type(one) for one in values]
+    assert [type(one) for one in found] == [type(value) for value in values]
     assert list(map(repr, found))[:4] == list(map(repr, values))[:4]
     assert found[4].random() == np.random.default_rng(7).random()
 

@@ -175,7 +175,7 @@ def test_an_agent_fetches_inputs_and_uploads_large_results(
     assert raw.result["taskq_blob"]["size"] == len('{"x":""}') + 320_000
     assert taskq.json("results", "/c", "--raw")[0]["result"] == raw.result
     if where == "database":
-        assert [one.result for one in campaign.results()] == [whole]
+        assert [result.result for result in campaign.results()] == [whole]
     else:
         with pytest.raises(ResultLost, match="TASKQ_BLOBS"):
             list(campaign.results())

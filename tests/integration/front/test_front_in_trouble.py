@@ -54,7 +54,7 @@ def finish(
             if not tasks:
                 postgres.execute("select taskq.expire_ahead()")
                 tasks = agent.claim(50) if value(postgres, only_lost) else []
-            reports = [report_of(one, DONE, result={}, session=agent.session) for one in tasks]
+            reports = [report_of(task, DONE, result={}, session=agent.session) for task in tasks]
             assert len(agent.exchange(reports)["acks"] or ()) == len(tasks)
             return campaign.status().done == TASKS
 

@@ -36,7 +36,7 @@ def test_campaign_that_is_asked_for_is_stocked_in_order(
         " where session_id = 0 and status = 'working' order by task_id limit %s",
         [LEAST],
     ).fetchall()
-    assert [(one.task, one.lease, one.attempt) for one in tasks] == [
+    assert [(task.task, task.lease, task.attempt) for task in tasks] == [
         (row["task_id"], row["lease"], 1) for row in rows
     ]
     assert_counts_are_true(postgres)

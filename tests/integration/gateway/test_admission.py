@@ -73,13 +73,13 @@ async def test_claims_wait_outside_while_reports_come_in(
     (task,) = agents[9].claim()
     report = Report(task.campaign, task.task, task.lease, "done")
     async with serving(database) as served:
-        taken = [begun(served, one, claim()) for one in agents[:3]]
+        taken = [begun(served, agent, claim()) for agent in agents[:3]]
         with pytest.raises(Busy) as refused:
             await begun(served, agents[3], claim())
         refusal = failure(refused.value)
         assert (refusal.status, refusal.code, refusal.retry) == (503, "busy", True)
         message = claim(report)
-        taken += [begun(served, one, claim()) for one in agents[4:7]]
+        taken += [begun(served, agent, claim()) for agent in agents[4:7]]
         answer = served.exchanges.with_orders(message, await begun(served, agents[9], message))
         assert [ack.verdict for ack in answer.acks] == ["accepted"]
         assert answer.tasks == ()
@@ -95,7 +95,7 @@ async def test_reports_have_a_limit_of_their_own(
 ) -> None:
     """Memory is finite: an agent keeps what it cannot hand in."""
     tasks = [one.claim()[0] for one in agents[:7]]
-    reports = [Report(one.campaign, one.task, one.lease, "done") for one in tasks]
+    reports = [Report(task.campaign, task.task, task.lease, "done") for task in tasks]
     async with serving(database) as served:
         taken = [
             begun(served, agent, read(Request(0, (report,))))
@@ -135,7 +135,7 @@ async def test_exchanges_that_outlived_their_client_are_dropped(
 ) -> None:
     """What nobody waits for any more is not claimed."""
     async with serving(database) as served:
-        taken = [begun(served, one, claim()) for one in agents[:3]]
+        taken = [begun(served, agent, claim()) for agent in agents[:3]]
         taken[1].cancel()
         assert len((await taken[0]).tasks) == len((await taken[2]).tasks) == 1
     assert queue.campaign("/c").status().working == 2

@@ -78,7 +78,7 @@ def test_number_of_series_is_bounded(realm: Realm) -> None:
     for n in range(5):
         realm.queue.create_campaign(f"{realm.path}/{n}").seed({"n": m} for m in range(n + 1))
     rows = realm.queue.database.rows("campaign_metrics", paths=[realm.path], limit=3)
-    text = "".join(str(one) for one in stored_metrics.of_campaigns(rows, {}))
+    text = "".join(str(campaign) for campaign in stored_metrics.of_campaigns(rows, {}))
     assert [row["path"] for row in rows] == [f"{realm.path}/{n}" for n in (4, 3, 2)]
     assert "value=5" in text
 

@@ -186,7 +186,7 @@ def test_agents_of_a_bound_token_are_at_its_site_whatever_they_say(
         return realm.gateway.ask("POST", "/v1/sessions", token=token, body=body)
 
     numbers = [said(token, "elsewhere").json["session"] for token in (bound, free)]
-    sites = {one.session_id: one.site for one in realm.queue.agents(realm.path)}
+    sites = {agent.session_id: agent.site for agent in realm.queue.agents(realm.path)}
     assert [sites[number] for number in numbers] == [site, "elsewhere"]
     assert realm.queue.fleet.ban("site", site, why="power cut") == 1
     assert said(bound, "elsewhere").status == 403

@@ -42,7 +42,7 @@ def ended(reply: Reply) -> list[int]:
 def seeded(realm: Realm, count: int = 1) -> list[int]:
     """Return new tasks."""
     realm.seed(count)
-    return [one.task_id for one in realm.campaign.tasks()]
+    return [task.task_id for task in realm.campaign.tasks()]
 
 
 def test_report_ends_the_wait_for_its_task(realm: Realm) -> None:

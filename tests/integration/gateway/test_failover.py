@@ -69,7 +69,7 @@ def assert_sound(dsn: str, campaign: Campaign, tasks: int) -> None:
     """Each task ended exactly once, and the counts are true."""
     status = campaign.status()
     assert (status.done, status.unfinished, status.failed) == (tasks, 0, 0)
-    assert sorted(one.payload["n"] for one in campaign.results()) == list(range(tasks))
+    assert sorted(result.payload["n"] for result in campaign.results()) == list(range(tasks))
     with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as behind:
         assert_counts_are_true(behind, campaign.path)
 
@@ -214,7 +214,7 @@ def test_number_of_a_lost_session_is_not_mistaken_for_another_agents(
         with psycopg.connect(pair.dsn, autocommit=True) as behind:
             behind.execute(f"alter table taskq.session alter session_id restart {lost.session}")
         others = place.agent(), place.agent()
-        assert [one.session for one in others] == [lost.session, welcome.session]
+        assert [other.session for other in others] == [lost.session, welcome.session]
 
         place.seed(2)
         assert lost.exchange(want=1, lease=lost.lease()).status == 401
@@ -223,7 +223,7 @@ def test_number_of_a_lost_session_is_not_mistaken_for_another_agents(
         wait_until(lambda: is_lost(lambda: transport.exchange(claim)))
         wait_until(lambda: is_lost(lambda: transport.heartbeat(Heartbeat(welcome.session))))
         transport.close(welcome.session)
-        assert all(len(one.claim(1)) == 1 for one in others)
+        assert all(len(other.claim(1)) == 1 for other in others)
         again = transport.open(protocol_hello(place.path, "again"))
         transport.close(again.session)
 

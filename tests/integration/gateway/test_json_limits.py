@@ -89,7 +89,7 @@ def test_any_double_is_a_result(realm: Realm, agent: Agent) -> None:
     (task,) = agent.claim()
     assert agent.report(task, result={"values": values}) == ["accepted"]
     (result,) = realm.campaign.results()
-    assert [float(one) for one in result.result["values"]] == values
+    assert [float(value) for value in result.result["values"]] == values
 
 
 def test_many_numbers_that_grow_are_refused_by_their_size(realm: Realm, agent: Agent) -> None:
@@ -218,7 +218,7 @@ def test_unreadable_stored_payload_fails_alone(realm: Realm, agent: Agent, tmp_p
     assert attempt.error_class == "payload-unreadable"
     assert "digits" in (attempt.error or "")
 
-    ended = [one for one in realm.campaign.results() if one.result == {"x": 2}]
+    ended = [result for result in realm.campaign.results() if result.result == {"x": 2}]
     spoil(realm, ended[0].task_id)
     for queue in (CommandLine(realm.gateway.dsn), remote(realm, tmp_path)):
         shown = queue("export", realm.path)

@@ -72,7 +72,7 @@ async def test_large_bodies_get_their_turns_in_order() -> None:
     desk = Desk()
     some = [desk.bring("a"), desk.bring("b", SPOILT), desk.bring("c")]
     outcomes = await asyncio.gather(*some, return_exceptions=True)
-    assert [type(one) for one in outcomes] == [int, BadRequest, int]
+    assert [type(outcome) for outcome in outcomes] == [int, BadRequest, int]
     assert desk.decoded == ["a", "b", "c"]
     assert await desk.bring("b") == len(LARGE)
 
@@ -93,8 +93,8 @@ async def test_bodies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     waiting.append(desk.bring("c"))
     await asyncio.sleep(0)
     assert not waiting[-1].done()
-    for one in waiting:
-        one.cancel()
+    for task in waiting:
+        task.cancel()
     await asyncio.wait(waiting)
     last = desk.bring("b", LARGE * 3)
     await asyncio.sleep(0)
@@ -109,7 +109,7 @@ async def test_body_of_a_client_that_has_left_is_not_decoded() -> None:
     left = [desk.bring(token) for token in "ab"]
     assert await desk.bring("c") == len(LARGE)
     outcomes = await asyncio.gather(*left, return_exceptions=True)
-    assert [type(one) for one in outcomes] == [ClientLeft] * 2
+    assert [type(outcome) for outcome in outcomes] == [ClientLeft] * 2
     assert desk.decoded == ["c"]
 
 

@@ -82,7 +82,7 @@ def test_long_text_goes_to_postgresql_undecoded(
         assert asked(realm, where, head + text, token).status == 422
     assert own.status().total == 0
     assert asked(realm, where, head + tasks, token).status == 200
-    assert {own.task(one["key"]).payload == payload for one in seeds} == {True}
+    assert {own.task(seed["key"]).payload == payload for seed in seeds} == {True}
     large = json.dumps({"path": own.path, "tasks": "x" * (1 << 20), "on_conflict": "skip"})
     assert error(asked(realm, "/v1/manage/submit", large.encode(), token)) == (413, "too_large")
 

@@ -113,7 +113,7 @@ def test_gateways_that_died_are_silent_for_an_hour_and_then_forgotten(
     holder = value(postgres, "select holder from taskq.gateway where name = 'c'")
     note("d")
     note("c", 7, str(holder))
-    known = {one.name: one.sessions for one in read_servers(queue.queries).gateways}
+    known = {gateway.name: gateway.sessions for gateway in read_servers(queue.queries).gateways}
     assert (len(known), "d" in known, known["c"]) == (1_000, False, 7)
     note("c", None, str(holder))
     assert len(read_servers(queue.queries).gateways) == 999

@@ -152,4 +152,4 @@ def test_nodes_leave_the_campaign_that_none_can_run_and_finish_the_other(
     status = bad.status()
     assert (status.state, status.waiting, status.failures) == ("paused", TASKS, 0)
     assert "command-not-found" in (status.paused_why or "")
-    assert {one.exit_code for one in queue.left_agents(place.path)} == {3}
+    assert {agent.exit_code for agent in queue.left_agents(place.path)} == {3}

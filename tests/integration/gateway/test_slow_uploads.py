@@ -91,8 +91,8 @@ def test_messages_that_trickle_are_bounded_in_bytes_and_keep_no_other_waiting(
             except TimeoutError:
                 few -= 1
         assert few == 0
-        assert {(one.status, one.code) for one in replies} == {(503, "busy")}
-        assert all(float(one.headers["retry-after"]) > 0 for one in replies)
+        assert {(reply.status, reply.code) for reply in replies} == {(503, "busy")}
+        assert all(float(reply.headers["retry-after"]) > 0 for reply in replies)
     wait_until(lambda: realm.gateway.memory_mb() - before < 64)
 
 

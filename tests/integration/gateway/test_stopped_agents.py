@@ -73,7 +73,7 @@ def scene(queue: Client, start_gateway: StartGateway, tmp_path: Path) -> Scene:
 
 
 def attempts(campaign: Campaign) -> list[tuple[str, str | None]]:
-    return [(one.outcome, one.error_class) for one in campaign.attempts("a")]
+    return [(attempt.outcome, attempt.error_class) for attempt in campaign.attempts("a")]
 
 
 @pytest.mark.parametrize("late_results", ["reject", "salvage"])

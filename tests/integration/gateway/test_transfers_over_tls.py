@@ -62,7 +62,7 @@ def test_transfer_that_breaks_goes_on_at_another_gateway(
     (node.folder / "receptors.py").write_text(PAYLOAD)
 
     with ExitStack() as stack:
-        ways = [stack.enter_context(Bottleneck(one.port, BROKEN_AFTER)) for one in gateways]
+        ways = [stack.enter_context(Bottleneck(gateway.port, BROKEN_AFTER)) for gateway in gateways]
         agents = [
             stack.enter_context(
                 node.at_work(
@@ -87,7 +87,7 @@ def test_transfer_that_breaks_goes_on_at_another_gateway(
     assert first.carried < INPUT_BYTES
     assert second.carried < INPUT_BYTES - BROKEN_AFTER + OVERHEAD_BYTES
     digest = hashlib.sha256(receptor.read_bytes()).hexdigest()
-    results = {one.payload["n"]: one.result for one in campaign.results()}
+    results = {result.payload["n"]: result.result for result in campaign.results()}
     assert results == {
         n: {
             "digest": digest,

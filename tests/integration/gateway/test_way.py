@@ -54,7 +54,7 @@ def explained(campaign: Campaign, code: str) -> str:
     texts: dict[str, str] = {}
 
     def is_given() -> bool:
-        texts.update({one.code: one.text for one in campaign.explain().reasons})
+        texts.update({reason.code: reason.text for reason in campaign.explain().reasons})
         return code in texts
 
     wait_until(is_given, timeout_s=LATER_S)
@@ -80,7 +80,7 @@ def test_limit_on_bodies_destroys_no_result(
         way.judge = lambda *_: None
         agent.wait(LATER_S)
     assert counts(campaign) == (3, 0, 0)
-    assert [one.attempt for one in campaign.tasks()] == [1, 1, 1]
+    assert [task.attempt for task in campaign.tasks()] == [1, 1, 1]
 
 
 def test_agent_without_a_spool_that_ends_with_a_large_result_says_so(

@@ -135,7 +135,7 @@ def test_storing_a_look_reads_rules_conditions_and_events_only(
     with watched(postgres) as plans:
         postgres.execute("select * from taskq.begin_look()")
         postgres.execute("select taskq.note_events(1, %s)", [json.dumps([seen | {"figures": {}}])])
-    tables = {one.table for one in plans.accesses}
+    tables = {access.table for access in plans.accesses}
     assert {"notify_watch", "notify_rule", "notify_condition", "notify_event"} <= tables
-    assert all(one.startswith("notify_") for one in tables)
+    assert all(table.startswith("notify_") for table in tables)
     assert plans.rows_met < 100

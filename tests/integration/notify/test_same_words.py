@@ -140,23 +140,23 @@ def test_every_view_names_the_same_reasons_in_the_same_words(
     queue.notifications.add("all", "/c", [*BY_NAME], "webhook:here", after_s=0)
     act(scene)
     explained = scene.campaign.explain()
-    said = [(one.code, one.text) for one in explained.reasons if event_of(one)]
+    said = [(reason.code, reason.text) for reason in explained.reasons if event_of(reason)]
     assert {code for code, _ in said} == codes
     if said:
         assert look(database, postgres) == len(said)
         send(sender, lambda: receiver.got)
         (message,) = (one.message for one in receiver.got)
-        assert sorted((one["code"], one["text"]) for one in message["events"]) == sorted(said)
-        assert {one["event"] for one in message["events"]} == events
+        assert sorted((event["code"], event["text"]) for event in message["events"]) == sorted(said)
+        assert {event["event"] for event in message["events"]} == events
         for code, text in said:
             assert event_named(code).name in events
             assert f"{text}\n" in message["text"]
     else:
         assert look(database, postgres) == 0
     for view in ("status", "explain"):
-        shown = [(one["code"], one["text"]) for one in taskq.json(view, "/c")["reasons"]]
+        shown = [(reason["code"], reason["text"]) for reason in taskq.json(view, "/c")["reasons"]]
         assert [one for one in shown if one[0] in codes] == said
-    assert [(one["code"], one["text"]) for one in _watched(taskq)["reasons"]] == said
+    assert [(reason["code"], reason["text"]) for reason in _watched(taskq)["reasons"]] == said
     page, top, status = _page(queue), _top(queue), " ".join(taskq.out("status", "/c").split())
     for code, text in said:
         assert {"data-code": code} in page.all("li")

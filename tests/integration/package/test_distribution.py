@@ -85,7 +85,7 @@ def test_type_checkers_know_an_editable_installation(tmp_path: Path) -> None:
     (packages,) = site.glob("lib/python*/site-packages")
     with zipfile.ZipFile(wheel) as files:
         names = set(files.namelist())
-        (record,) = [one for one in names if one.endswith("/RECORD")]
+        (record,) = [name for name in names if name.endswith("/RECORD")]
         listed = {line.split(",")[0] for line in files.read(record).decode().splitlines()}
         assert listed == names
         files.extractall(packages)  # noqa: S202  # it is ours

@@ -18,9 +18,9 @@ def test_the_page_of_the_site_has_each_function_that_a_role_may_call() -> None:
     """With its parameters, its result and its errors; and what a gateway runs."""
     made = page()
     assert re.findall(r"^### (\w+)$", made, re.MULTILINE) == granted_functions(ROLES)
-    for one in granted_functions(ROLES):
-        assert f": `{one}(" in made, one
-        assert f"```text\n{one}(" in made, one
+    for function in granted_functions(ROLES):
+        assert f": `{function}(" in made, function
+        assert f"```text\n{function}(" in made, function
     assert offered() in made
     assert "<!--" not in made
 
@@ -28,8 +28,8 @@ def test_the_page_of_the_site_has_each_function_that_a_role_may_call() -> None:
 def test_the_page_of_errors_has_each_code() -> None:
     """But of those that functions raise for themselves, to undo what they did, and catch."""
     raised = set()
-    for one in (ROOT / "sql").rglob("*.sql"):
-        source = one.read_text(encoding="utf-8")
+    for path in (ROOT / "sql").rglob("*.sql"):
+        source = path.read_text(encoding="utf-8")
         caught = re.findall(r"when sqlstate '(\w{5})'", source)
         raised |= set(re.findall(r"errcode = '(\w{5})'", source)).difference(caught)
     errors = ERRORS.read_text(encoding="utf-8").partition("\n## SQL and HTTP\n")[2]

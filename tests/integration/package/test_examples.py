@@ -224,7 +224,7 @@ def test_agent_written_in_shell_works_with_psql_alone(dsn: str, queue: Client) -
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    results = {one.payload["n"]: one.result for one in campaign.results()}
+    results = {result.payload["n"]: result.result for result in campaign.results()}
     assert results == {1: {"third": 3}, 2: {"third": 1}, 3: {"third": 1}}
     status = campaign.status()
     assert (status.done, status.delayed) == (3, 1)

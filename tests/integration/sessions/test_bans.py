@@ -57,7 +57,7 @@ def test_agents_of_a_banned_host_drain_and_keep_what_they_hold(
     assert queue.fleet.ban("host", "here", why="no host, but their site") == 0
     queue.fleet.unban("host", "here")
     assert queue.fleet.ban("host", "n17", why="its disk dies") == 1
-    assert {one.host: one.draining for one in queue.agents()} == {"n17": True, "n18": False}
+    assert {agent.host: agent.draining for agent in queue.agents()} == {"n17": True, "n18": False}
     assert bad.heartbeat([task]) == set()
     assert bad.done(task) == "accepted"
     assert len(other.claim()) == 1
@@ -144,9 +144,9 @@ def test_session_that_was_being_opened_meanwhile_is_drained_by_the_keeper(
         opening.execute("select taskq.open_session('/c', gen_random_uuid(), p_host => 'n17')")
         assert queue.fleet.ban("host", "n17", why="x") == 0
         opening.commit()
-    assert [one.draining for one in queue.agents()] == [False]
+    assert [agent.draining for agent in queue.agents()] == [False]
     keep(postgres)
-    assert [one.draining for one in queue.agents()] == [True]
+    assert [agent.draining for agent in queue.agents()] == [True]
 
 
 def test_ban_of_a_time_without_a_keeper_is_not_forgotten(
@@ -272,7 +272,7 @@ def test_command_bans_lists_and_lifts(dsn: str, hire: Hire) -> None:
     listed = taskq.out("agents")
     assert listed.count("the host n1 is banned until 20") == 1
     assert " banned " in listed
-    agents = {one["host"]: one["banned"] for one in taskq.json("agents")}
+    agents = {agent["host"]: agent["banned"] for agent in taskq.json("agents")}
     assert agents["n2"] is None
     assert agents["n1"].endswith("Z: hot")
     assert taskq("sites", "list", "--banned").stderr == "There are none.\n"

@@ -107,7 +107,7 @@ def test_heartbeats_go_by_key_whatever_the_statistics_are(
             [
                 {
                     "session": agent.session,
-                    "held": [one.fence for one in mine[:tasks]],
+                    "held": [task.fence for task in mine[:tasks]],
                     "pending": [],
                     "drawn": agent.drawn,
                 }

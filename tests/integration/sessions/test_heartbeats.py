@@ -31,7 +31,7 @@ GATHER_S = 0.05
 
 def held(*tasks: Claimed) -> tuple[Held, ...]:
     """Name tasks in an agent's hands."""
-    return tuple(Held(one.campaign, one.task, one.lease) for one in tasks)
+    return tuple(Held(task.campaign, task.task, task.lease) for task in tasks)
 
 
 def beat_of(agent: ScriptedAgent, *tasks: Claimed, **words: Any) -> Heartbeat:
@@ -134,7 +134,7 @@ def test_nobody_is_asked_about_the_claims_of_others(
             beat_of(hasty, drawn=old),
         ],
     )
-    assert [one.stop for one in answers if isinstance(one, HeartbeatAnswer)] == [
+    assert [answer.stop for answer in answers if isinstance(answer, HeartbeatAnswer)] == [
         (),
         held(*mine),
         (),
@@ -313,7 +313,7 @@ async def test_many_that_name_much_keep_nothing_busy_while_they_wait(
         waiting = [asyncio.create_task(heartbeats.heartbeat(one)) for one in large]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(0.5)
-        assert sum(one.done() for one in waiting) == 1
+        assert sum(task.done() for task in waiting) == 1
     assert len(looked) < 100
 
 
@@ -328,7 +328,7 @@ async def test_heartbeats_fail_together_when_the_database_does_not_answer(
             answers = await asyncio.gather(
                 *(heartbeats.heartbeat(beat_of(agent)) for agent in agents), return_exceptions=True
             )
-            assert {type(one) for one in answers} == {TransportFailed}
+            assert {type(answer) for answer in answers} == {TransportFailed}
             other.rollback()
         assert await heartbeats.heartbeat(beat_of(agents[0])) == HeartbeatAnswer()
 

@@ -235,7 +235,7 @@ async def test_reports_on_many_campaigns_are_one_statement(
             Request(members.sessions[0], reports=tuple(reports)), SERVING
         )
         assert verdicts(answer) == [ACCEPTED] * 6 + [UNKNOWN, SUPERSEDED, UNKNOWN]
-        assert [ack.campaign for ack in answer.acks] == [one.campaign for one in reports]
+        assert [ack.campaign for ack in answer.acks] == [report.campaign for report in reports]
         assert statements.total() == 1, statements
     assert_counts_are_true(postgres)
 
@@ -258,7 +258,9 @@ async def test_exchange_that_makes_statements_fail_does_so_for_others_once(
                 return_exceptions=True,
             )
             assert isinstance(answers[0], Refused)
-            assert all(isinstance(one, Answer) and len(one.tasks) == 1 for one in answers[1:])
+            assert all(
+                isinstance(answer, Answer) and len(answer.tasks) == 1 for answer in answers[1:]
+            )
             sent.append(statements["exchange"] + statements["exchange_one"])
         assert sent[0] > 4
         assert sent[1:] == [2, 2]
@@ -329,7 +331,7 @@ async def test_large_exchange_among_others_is_answered_as_one(
             *[ACCEPTED] * 300,
             SUPERSEDED,
         ]
-        assert [ack.task for ack in answer.acks] == [one.task for one in reports]
+        assert [ack.task for ack in answer.acks] == [report.task for report in reports]
         assert len(answer.tasks) == PART_TASKS
         assert answer.campaigns
         assert answer.timeline

@@ -32,7 +32,7 @@ def declared(kind: Any) -> Any:
         return [declared(arguments[0])]
     if is_dataclass(kind):
         hints = get_type_hints(kind, include_extras=True)
-        return {one.name: declared(hints[one.name]) for one in fields(kind)}
+        return {field.name: declared(hints[field.name]) for field in fields(kind)}
     return kind
 
 

@@ -211,7 +211,7 @@ def test_leaving_agent_hands_back_what_it_holds(
     assert agent.leave() == 0
     view = campaign.task("a")
     assert (view.status, view.failures, view.losses) == ("waiting", 0, 0)
-    assert [one.outcome for one in campaign.attempts("a")] == ["released"]
+    assert [attempt.outcome for attempt in campaign.attempts("a")] == ["released"]
     assert [(task.key, task.attempt) for task in hire().claim(1)] == [("a", 2)]
 
 
@@ -260,7 +260,7 @@ def test_heartbeat_leaves_claims_alone_that_may_still_be_answered(
     lease = agent.draw_lease()
     tasks = agent.claim(want, lease=lease)
     agent.heartbeat([], pending=[lease])
-    assert not {one.task for one in hire().claim(2)} & {one.task for one in tasks}
+    assert not {one.task for one in hire().claim(2)} & {task.task for task in tasks}
     assert agent.claim(want, lease=lease) == tasks
 
 

@@ -95,7 +95,7 @@ async def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database
         woken, others = [*first, second[0]], [*second[1:], *third]
         await until(lambda: all(one.done() for one in woken))
         assert [one.result() for one in woken] == [True] * 4
-        assert not any(one.done() for one in others)
+        assert not any(other.done() for other in others)
         assert waker.waiting == 5
 
 
@@ -239,7 +239,7 @@ async def test_database_that_goes_away_is_asked_on(
     caplog.set_level(logging.WARNING, logger)
 
     def logged() -> list[str]:
-        return [one.getMessage() for one in caplog.records if one.name == logger]
+        return [record.getMessage() for record in caplog.records if record.name == logger]
 
     async with polled(database) as waker:
         statements = counted(waker)
@@ -346,5 +346,5 @@ def test_a_turn_reads_campaigns_and_counters_by_index_and_no_task(
         "counter by counter_pkey",
         "delta by delta_xid",
     }
-    assert sum(one.rows for one in tables.accesses) <= 500
+    assert sum(access.rows for access in tables.accesses) <= 500
     assert value(postgres, "select count(*) from taskq.delta") <= 300

@@ -68,7 +68,7 @@ def test_filters_go_with_what_is_below_or_not(taskq: CommandLine, ten: Campaign)
     """A campaign stands for all below it, unless an option says otherwise."""
     where = ("--where", "payload.n < 2")
     assert taskq.json("tasks", "/", *where, "--no-below") == []
-    assert [one["campaign"] for one in taskq.json("tasks", "/", *where)] == ["/c", "/c"]
+    assert [task["campaign"] for task in taskq.json("tasks", "/", *where)] == ["/c", "/c"]
     prioritise = ("prioritise", *where, "--priority", 4)
     assert taskq.json(*prioritise, "/", "--no-below")["tasks"] == 0
     assert taskq.json(*prioritise, "/")["tasks"] == 2
@@ -85,7 +85,7 @@ def test_commands_list_retry_cancel_and_prioritise_matching_tasks(
     taskq: CommandLine, ten: Campaign
 ) -> None:
     """Only cancelling asks for confirmation."""
-    assert [one["key"] for one in taskq.json("tasks", "/", "--where", "payload.n in (3, 4)")] == [
+    assert [task["key"] for task in taskq.json("tasks", "/", "--where", "payload.n in (3, 4)")] == [
         *("k3", "k4"),
     ]
     shown = taskq("cancel", "/c", "--where", "payload.n < 3", "-o", "json", "--yes")

@@ -94,11 +94,17 @@ def is_true(term: Term, task: dict[str, Any]) -> bool:
         return any(is_true(one, task) for one in term.terms)
     found: list[Any] = [task]
     for name in term.field:
-        found = [one[name] for one in elements(found) if isinstance(one, dict) and name in one]
+        found = [
+            element[name]
+            for element in elements(found)
+            if isinstance(element, dict) and name in element
+        ]
     if term.values == (None,):
         return all(one is None for one in found)
     return any(
-        is_so(one, term.operator, wanted) for one in elements(found) for wanted in term.values
+        is_so(element, term.operator, wanted)
+        for element in elements(found)
+        for wanted in term.values
     )
 
 
@@ -274,7 +280,7 @@ def test_page_reads_no_more_than_its_tasks(
     with watched(postgres) as seen:
         (row,) = postgres.execute(statement("find_tasks"), values).fetchall()
     assert (row["looked"], row["matches"]) == (50, False)
-    assert max(one.rows for one in seen.accesses) <= 100
+    assert max(access.rows for access in seen.accesses) <= 100
 
 
 def test_page_passes_few_tasks_of_another_status(campaign: Campaign, postgres: Postgres) -> None:
@@ -296,7 +302,7 @@ def test_page_passes_few_tasks_of_another_status(campaign: Campaign, postgres: P
     with watched(postgres) as seen:
         (row,) = postgres.execute(statement("find_tasks"), values).fetchall()
     assert (row["looked"], row["matches"]) == (5, False)
-    assert max(one.rows for one in seen.accesses) <= 10
+    assert max(access.rows for access in seen.accesses) <= 10
     assert [task.key for task in campaign.tasks("cancelled", where="attempts = 0")] == ["29-1"]
 
 

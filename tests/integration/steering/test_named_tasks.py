@@ -38,7 +38,7 @@ def few_rows(postgres: Postgres, campaign: Campaign) -> Iterator[Subtree]:
     """Give the campaign to a verb that meets few rows of it in all its statements."""
     with watched(postgres) as seen:
         yield Subtree(Statements(postgres), campaign.campaign_id, campaign.path)
-    assert 0 < sum(one.rows for one in seen.accesses) <= FEW_ROWS
+    assert 0 < sum(access.rows for access in seen.accesses) <= FEW_ROWS
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_filter_that_names_keys_finds_them_by_key(
 ) -> None:
     """Listing and cancelling; each key that the filter names may match."""
     with few_rows(postgres, many) as subtree:
-        found = [one.key for one in reading.tasks(subtree, None, Choice(None, where))]
+        found = [task.key for task in reading.tasks(subtree, None, Choice(None, where))]
     assert found == keys
     with few_rows(postgres, many) as subtree:
         assert verbs.cancel(subtree, Choice(None, where)) == len(keys)
-    assert [one.key for one in many.tasks("cancelled")] == keys
+    assert [task.key for task in many.tasks("cancelled")] == keys
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_keys_choose_tasks(campaign: Campaign, hire: Hire) -> None:
     with pytest.raises(NotFound, match="no task with the key 'x', and none with 1 others"):
         list(campaign.tasks(keys=["k3", "x", "y"]))
     since = datetime.now(timezone.utc) - timedelta(hours=1)
-    assert [one.key for one in campaign.results(since=since)] == ["k0"]
+    assert [result.key for result in campaign.results(since=since)] == ["k0"]
 
 
 @pytest.mark.usefixtures("many")
@@ -139,7 +139,12 @@ def test_file_names_the_keys(taskq: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
     file.write_bytes("\ufeffk1\r\nk3990\n\nk2".encode())
     named = ("--keys", file, "--key", "k9")
-    assert [one["key"] for one in taskq.json("tasks", "/c", *named)] == ["k1", "k2", "k9", "k3990"]
+    assert [task["key"] for task in taskq.json("tasks", "/c", *named)] == [
+        "k1",
+        "k2",
+        "k9",
+        "k3990",
+    ]
     assert taskq.json("cancel", "/c", *named, "--dry-run")["tasks"] == 4
     assert taskq.json("cancel", "/c", *named)["tasks"] == 4
     assert taskq.json("retry", "/c", "--status", "cancelled", *named)["tasks"] == 4

@@ -127,7 +127,7 @@ def test_running_keeper_waits_for_a_server_that_does_not_answer(
     with caplog.at_level(logging.DEBUG, "taskq.upkeep.keeper"), meanwhile(keeper.run) as (running,):
         wait_until(lambda: caplog.text.count("upkeep cannot be done now") > 2)
         assert running.is_alive()
-    (warning,) = [one for one in caplog.records if one.levelno == logging.WARNING]
+    (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert warning.getMessage().endswith("; `taskq up` starts it")
 
 

@@ -62,7 +62,7 @@ def test_tasks_of_silent_agents_are_handed_out_again_and_nothing_is_counted(
     assert agent.done(tasks[0]) == "superseded"
     with pytest.raises(SessionEnded):
         agent.heartbeat()
-    assert [one.attempt for one in hire().claim(2)] == [2, 2]
+    assert [task.attempt for task in hire().claim(2)] == [2, 2]
     assert queue.recover() == NOTHING
     assert_counts_are_true(postgres)
 

@@ -45,7 +45,7 @@ def test_audit_reports_commits_that_a_promoted_standby_lacks(
         pair.promote()
         wait_until(lambda: goes_round(keeper), timeout_s=LATER_S)
         keeper.round()
-        (said,) = [one.message for one in caplog.records if one.levelno == logging.ERROR]
+        (said,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
         assert "of acknowledged work are gone" in said
         queue.create_campaign(CampaignSpec("/after"))
         assert list(queue.audit("/after")) == []

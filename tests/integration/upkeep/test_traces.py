@@ -50,7 +50,7 @@ def work(queue: Client, hire: Hire) -> None:
     agent.close()
     campaign.retry(keys=[again.key])
     other = hire("/a", host="n18")
-    other.exchange([report_of(one, "done") for one in other.claim(1)])
+    other.exchange([report_of(task, "done") for task in other.claim(1)])
     campaign.submit({"n": 9})
     below = servable(queue, "/a/b", 1)
     other.close()
@@ -66,28 +66,28 @@ def test_trace_has_the_attempts_of_a_task(
     exported = taskq.json("traces", "export", "/a", "--to", receiver.url)
     spans = receiver.spans()
     assert (exported["traces"], exported["spans"]) == (4, len(spans))
-    roots = {one["attributes"]["taskq.task.id"]: one for one in spans if not one["parent"]}
+    roots = {span["attributes"]["taskq.task.id"]: span for span in spans if not span["parent"]}
     assert [one["attributes"]["taskq.campaign"] for one in roots.values()] == ["/a"] * 2 + [
         "/a/b",
         "/a",
     ]
     assert sorted(one["attributes"]["taskq.attempts"] for one in roots.values()) == [1, 1, 1, 2]
     assert [one["failed"] for one in roots.values()] == [False] * 3 + [True]
-    by_id = {one["id"]: one for one in spans}
+    by_id = {span["id"]: span for span in spans}
     assert len(by_id) == len(spans)
-    for one in spans:
-        above = by_id.get(one["parent"], one)
-        assert one["trace"] == above["trace"]
-        assert above["begin"] <= one["begin"] <= one["end"] <= above["end"]
-    first = next(one["trace"] for one in spans)
-    assert [one["name"] for one in spans if one["trace"] == first] == [
+    for span in spans:
+        above = by_id.get(span["parent"], span)
+        assert span["trace"] == above["trace"]
+        assert above["begin"] <= span["begin"] <= span["end"] <= above["end"]
+    first = next(span["trace"] for span in spans)
+    assert [span["name"] for span in spans if span["trace"] == first] == [
         *("task of /a", "attempt", "wait", "run", "report")
     ]
-    attempts = [one for one in spans if one["name"] == "attempt"]
-    assert [one["error"] for one in attempts if one["failed"]] == ["Boom: it broke"] * 2
+    attempts = [span for span in spans if span["name"] == "attempt"]
+    assert [attempt["error"] for attempt in attempts if attempt["failed"]] == ["Boom: it broke"] * 2
     about = attempts[0]["attributes"]
     assert (about["host.name"], about["taskq.site"], about["taskq.cpu_s"]) == ("n17", "alpha", 1.5)
-    assert sum(one["name"] == "wait to be claimed" for one in spans) == 1
+    assert sum(span["name"] == "wait to be claimed" for span in spans) == 1
 
 
 @pytest.mark.thorough
@@ -104,7 +104,7 @@ def test_repetition_sends_the_same_ids(
             taskq.out("traces", "export", "/a", "--to", receiver.url)
         campaign.cancel()
         campaign.remove()
-    ids = [(one["trace"], one["id"]) for one in receiver.spans()]
+    ids = [(span["trace"], span["id"]) for span in receiver.spans()]
     assert ids[:2] == ids[2:4]
     assert ids[4:6] == ids[6:]
     assert not set(ids[:2]) & set(ids[4:])
@@ -122,10 +122,10 @@ def test_cursor_gives_each_task_once(
     agent.exchange([report_of(done, "done"), report_of(failed, "failed", retry=False)])
     sent = [taskq.json(*words)["traces"] for _ in range(2)]
     campaign.retry()
-    agent.exchange([report_of(one, "done") for one in agent.claim(2)])
+    agent.exchange([report_of(task, "done") for task in agent.claim(2)])
     sent += [taskq.json(*words)["traces"] for _ in range(2)]
     assert sent == [2, 0, 2, 0]
-    roots = [one["trace"] for one in receiver.spans() if not one["parent"]]
+    roots = [span["trace"] for span in receiver.spans() if not span["parent"]]
     assert len(roots) == 4
     assert len(set(roots)) == 3
 
@@ -206,8 +206,8 @@ def test_batches_are_bounded_and_nothing_is_lost_between_them(
     servable(queue, "/a", 40)
     agent = hire("/a")
     tasks = agent.claim(40)
-    agent.exchange([report_of(one, "failed", retry=False) for one in tasks[:20]])
-    agent.exchange([report_of(one, "done") for one in tasks[20:]])
+    agent.exchange([report_of(task, "failed", retry=False) for task in tasks[:20]])
+    agent.exchange([report_of(task, "done") for task in tasks[20:]])
     cursor = Cursor()
     sending = TraceExport(
         queue.queries, "/a", cursor, Receiver(f"{receiver.url}/once-busy", "Authorization=x%20y")
@@ -216,10 +216,12 @@ def test_batches_are_bounded_and_nothing_is_lost_between_them(
         sending.once()
     sending.once()
     spans = receiver.spans()
-    assert sending.spans == len(spans) == len({one["id"] for one in spans}) == 80
-    sizes = [sum(one["request"] == n for one in spans) for n in {one["request"] for one in spans}]
+    assert sending.spans == len(spans) == len({span["id"] for span in spans}) == 80
+    sizes = [
+        sum(span["request"] == n for span in spans) for n in {span["request"] for span in spans}
+    ]
     assert max(sizes) <= 10
-    assert {one["authorization"] for one in spans} == {"x y"}
+    assert {span["authorization"] for span in spans} == {"x y"}
 
 
 @pytest.mark.thorough
@@ -278,7 +280,7 @@ def test_page_of_a_proxy_neither_takes_traces_nor_leaves_any_out(
     assert receiver.spans() == []
     Path(f"{receiver.file}.open").touch()
     assert taskq(*export).exit_code == 0
-    assert len([one for one in receiver.spans() if not one["parent"]]) == 4
+    assert len([span for span in receiver.spans() if not span["parent"]]) == 4
 
 
 @pytest.mark.thorough
@@ -296,6 +298,6 @@ def test_traces_too_large_for_a_receiver_are_sent_in_parts(
     done = taskq("traces", "export", "/a", "--to", f"{receiver.url}/small")
     assert done.exit_code == 0
     assert "Warning: a trace of 20 spans is too large for it, and left out" in done.stderr
-    roots = [one for one in receiver.spans() if not one["parent"]]
+    roots = [span for span in receiver.spans() if not span["parent"]]
     assert [one["name"] for one in roots].count("task of /a") == 3
     assert "task of /a/large" not in {one["name"] for one in roots}

@@ -349,7 +349,7 @@ def test_servers_are_shown_to_those_who_may_see_everything(
     def seen(path: str) -> int:
         _, cookie = sign_in(guarded, token(shown, path))
         text = guarded.ask("/", cookie=cookie).text
-        return sum(one in text for one in words)
+        return sum(word in text for word in words)
 
     # What was read before is kept for some seconds.
     wait_until(lambda: seen("/") == len(words), timeout_s=60)

@@ -86,7 +86,7 @@ def test_sample_is_bounded_and_from_all_over(queue: Client, postgres: Postgres) 
         ).fetchall()
     assert len(rows) == STRETCHES * EACH
     assert len({int(row["value"] - 1) // 600 for row in rows}) == STRETCHES
-    assert sum(one.rows for one in plans.to("attempt").accesses) <= STRETCHES * EACH + 2
+    assert sum(access.rows for access in plans.to("attempt").accesses) <= STRETCHES * EACH + 2
     assert plans.to("attempt").access_paths == {"attempt by attempt_pkey"}
 
 
@@ -107,7 +107,7 @@ def test_timeline_stays_within_its_picture(value: float, span: timedelta) -> Non
     """From nothing to very much, over a second or a year, in not too many labels."""
     line = Line("<b>", "ended", [(NOW, NOW + span, value), (NOW + span, NOW + span, 0.0)])
     svg = timeline("<i>", "<u>", [line], lambda one: f"{one:g}")
-    assert all(0 <= one <= 720 for one in numbers(svg))
+    assert all(0 <= number <= 720 for number in numbers(svg))
     page = Page(svg)
     assert page.all("svg")[0]["aria-label"] == "<i>. <u>"
     assert {tag for tag, _ in page.elements} == {"svg", "line", "text", "path", "title"}
@@ -123,5 +123,5 @@ def test_timeline_of_nothing_is_nothing() -> None:
 def test_histogram_stays_within_its_picture(ends: tuple[float, float]) -> None:
     """Whatever the numbers."""
     svg = histogram("a", "b", [1, 0, 7, 1_000_000], ends, lambda one: f"{one:g}")
-    assert all(0 <= one <= 720 for one in numbers(svg))
+    assert all(0 <= number <= 720 for number in numbers(svg))
     assert len(Page(svg).all("rect")) == 4

@@ -94,7 +94,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 def program(*lines: str) -> tuple[str, ...]:
     """Return one that says that it has begun, and does something for each molecule."""
     head = ["import sys, time", "print('null', flush=True)", "for line in sys.stdin:"]
-    return (sys.executable, "-c", "\n".join([*head, *(f"    {one}" for one in lines)]))
+    return (sys.executable, "-c", "\n".join([*head, *(f"    {line}" for line in lines)]))
 
 
 @pytest.mark.thorough

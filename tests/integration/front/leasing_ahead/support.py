@@ -7,5 +7,7 @@ from tests.helpers.scripted_agent import ScriptedAgent
 
 def say(agent: ScriptedAgent, *reports: dict[str, object]) -> list[str]:
     """Report through a gateway, which adds whose word it is; return the verdicts."""
-    acks: list[str] = agent.exchange([one | {"session": agent.session} for one in reports])["acks"]
+    acks: list[str] = agent.exchange([report | {"session": agent.session} for report in reports])[
+        "acks"
+    ]
     return acks

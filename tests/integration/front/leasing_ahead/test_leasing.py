@@ -30,7 +30,7 @@ def test_task_is_leased_to_the_pool_before_its_entry_is_visible(
         row = task_row(postgres, one.task)
         assert (row["status"], row["session_id"], row["attempt"]) == ("working", 0, 1)
         assert str(row["lease_id"]) == one.lease
-    assert [one.payload["n"] for one in hire().claim(10)] == [4, 5, 6, 7, 8, 9]
+    assert [task.payload["n"] for task in hire().claim(10)] == [4, 5, 6, 7, 8, 9]
     assert pool.lease(1) == []
 
 
@@ -91,10 +91,10 @@ def test_task_that_the_front_lost_once_is_not_leased_ahead_again(
     pool = ScriptedPool(database, campaign.campaign_id, pool_s=1.0)
     lost = pool.lease(4)
     wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 4)
-    assert {one.task for one in pool.lease(10)}.isdisjoint(one.task for one in lost)
+    assert {one.task for one in pool.lease(10)}.isdisjoint(task.task for task in lost)
     agent = hire()
     agent.forget_position()
-    assert {one.task for one in agent.claim(10)} == {one.task for one in lost}
+    assert {one.task for one in agent.claim(10)} == {task.task for task in lost}
 
 
 @pytest.mark.parametrize("outcome", [FAILED, RELEASED])
@@ -212,7 +212,7 @@ def test_lease_given_back_waits_again_uncounted(
     assert pool.give_back(leased) == 2
     assert (campaign.status().waiting, campaign.status().working) == (8, 1)
     agent.forget_position()
-    again = {one.task: one for one in agent.claim(10)}
+    again = {task.task: task for task in agent.claim(10)}
     assert {again[one.task].attempt for one in left} == {1}
     assert say(hire(), report_of(left[0], DONE)) == ["unknown"]
 

@@ -95,7 +95,7 @@ async def test_claims_that_arrive_together_share_a_pop(
         before = scripts_run()
         answers = await asyncio.gather(*(pool_client.ask(session) for session in range(100)))
         assert scripts_run() == before + 1
-        tasks = [task.task for one in answers for task in one]
+        tasks = [task.task for answer in answers for task in answer]
         assert tasks == sorted(set(tasks)), "each task once, in order"
         assert len(tasks) == 100
 
@@ -108,7 +108,7 @@ async def test_claims_get_no_more_than_they_want_and_than_there_is(
     async with pool_client:
         await pool_client.wait_until_filled()
         answers = await asyncio.gather(*(pool_client.ask(session, want=3) for session in range(4)))
-        assert [len(one) for one in answers] == [3, 3, 2, 0]
+        assert [len(answer) for answer in answers] == [3, 3, 2, 0]
         assert not pool_client.pool.has_entries(ALL)
         assert await pool_client.claim() == []
         assert (pool_client.pool.counters.hits, pool_client.pool.counters.misses) == (3, 2)
@@ -150,7 +150,7 @@ async def test_large_claims_do_not_make_a_pop_too_large(
         answers = await asyncio.gather(
             *(pool_client.ask(session, want=400) for session in range(3))
         )
-        assert [len(one) for one in answers] == [400, 400, 200]
+        assert [len(answer) for answer in answers] == [400, 400, 200]
 
 
 async def test_repeated_claim_gets_the_same_tasks_again(

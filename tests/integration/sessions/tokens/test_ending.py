@@ -52,7 +52,7 @@ def test_revoked_token_takes_its_sessions_with_it(
     revoked = tokens.revoke("site")
     assert (revoked.sessions, revoked.attempts) == (2, 2)
     assert sorted(statuses(postgres).values()) == ["waiting", "waiting", "working"]
-    assert {one.outcome for key in "abc" for one in campaign.attempts(key)} == {"released"}
+    assert {attempt.outcome for key in "abc" for attempt in campaign.attempts(key)} == {"released"}
     status = campaign.status()
     assert (status.failures, status.losses) == (0, 0)
     for session in sessions[:2]:

@@ -186,7 +186,7 @@ async def test_token_is_used_by_so_many_of_those_who_come_together(
         outcomes = await asyncio.gather(
             *(said(opening, token) for _ in range(10)), return_exceptions=True
         )
-        assert Counter(type(one) for one in outcomes) == {dict: 3, Forbidden: 7}
+        assert Counter(type(outcome) for outcome in outcomes) == {dict: 3, Forbidden: 7}
     (seen,) = tokens.list()
     assert (seen.uses, seen.sessions) == (3, 3)
 
@@ -198,7 +198,9 @@ async def test_hello_that_only_the_database_finds_bad_is_refused_alone(
     async with enrolling(database) as opening:
         some = [said(opening, site, address="nowhere" if n == 2 else HERE) for n in range(8)]
         outcomes = await asyncio.gather(*some, return_exceptions=True)
-        assert [isinstance(one, UsageError) for one in outcomes] == [n == 2 for n in range(8)]
+        assert [isinstance(outcome, UsageError) for outcome in outcomes] == [
+            n == 2 for n in range(8)
+        ]
         assert statements[:3] == [8, 4, 2]
 
 
