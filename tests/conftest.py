@@ -94,8 +94,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     folder = here / collection_path.relative_to(here).parts[0]
     if folder.name not in NAMED_ONLY:
         return None
-    asked = [config.invocation_params.dir / one.partition("::")[0] for one in config.args]
-    return None if any(one.resolve().is_relative_to(folder) for one in asked) else True
+    asked = [config.invocation_params.dir / name.partition("::")[0] for name in config.args]
+    return None if any(name.resolve().is_relative_to(folder) for name in asked) else True
 
 
 #: Folders of tests that mostly compute; those of others wait for servers, and are dearer.

@@ -101,7 +101,10 @@ def test_unknown_agents_count_as_refused_and_not_as_idle(
     stage: Stage, gateways: RunningGateways
 ) -> None:
     """Otherwise their silence would look like a lack of tasks."""
-    strangers = [Credentials(one.session, f"{one.token[:-1]}_") for one in opened(stage)]
+    strangers = [
+        Credentials(credentials.session, f"{credentials.token[:-1]}_")
+        for credentials in opened(stage)
+    ]
     with AgentLoad(WORK, gateways.addresses, strangers) as load:
         load.wait(lambda totals: totals.refused == AGENTS, SOON_S)
 

@@ -73,7 +73,7 @@ def test_agents_that_are_refused_ask_no_more(gateway: HttpGateway) -> None:
     with AgentLoad(WORK, [LoadTarget("127.0.0.1", gateway.port)]) as load:
         load.wait(lambda totals: totals.served + totals.refused == WORK.agents, SOON_S)
         assert load.totals().errors == {"refused": 1}
-    exchanges = [one for one in gateway.seen if one.path == "/v1/exchange"]
+    exchanges = [request for request in gateway.seen if request.path == "/v1/exchange"]
     assert len(exchanges) == WORK.agents
 
 

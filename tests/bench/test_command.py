@@ -33,7 +33,7 @@ def test_a_server_without_durable_commits_is_refused(command: CommandLine) -> No
 
 def test_list_names_every_case(command: CommandLine) -> None:
     """Nothing is measured, so any server will do."""
-    assert [one["case"] for one in command.json("list")] == list(cases.CASES)
+    assert [row["case"] for row in command.json("list")] == list(cases.CASES)
 
 
 def test_a_group_stands_for_its_cases() -> None:

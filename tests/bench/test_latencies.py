@@ -12,8 +12,8 @@ from benchmarks.latencies import BUCKETS, LEAST_S, bucket, quantile_s, share_wit
 
 def counted(latencies: list[float]) -> list[int]:
     counts = [0] * BUCKETS
-    for one in latencies:
-        counts[bucket(one)] += 1
+    for latency_s in latencies:
+        counts[bucket(latency_s)] += 1
     return counts
 
 

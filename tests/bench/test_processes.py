@@ -42,7 +42,7 @@ def test_processes_that_contain_each_other_are_counted_once() -> None:
 
 def children(pid: int) -> list[int]:
     """Return the processes that one has started."""
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(number) for number in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_the_server_is_the_parent_of_its_connections(database: Database) -> None:

@@ -52,8 +52,12 @@ def test_case_finds_figures_and_reaches_what_no_busy_machine_can_miss(
     table = list(report.lines(machine, SHORT, findings))
     assert {line.count("|") for line in table[: len(findings) + 2]} == {9}
     read_back = json.loads(json.dumps(report.as_json(machine, SHORT, findings), allow_nan=False))
-    assert [one["what"] for one in read_back["findings"]] == [found.what for found in findings]
-    assert plot.svg(findings).count("rx=") == sum(one.reached is not None for one in findings)
+    assert [finding["what"] for finding in read_back["findings"]] == [
+        found.what for found in findings
+    ]
+    assert plot.svg(findings).count("rx=") == sum(
+        finding.reached is not None for finding in findings
+    )
 
 
 def test_each_case_says_in_a_line_what_it_does() -> None:
@@ -63,11 +67,11 @@ def test_each_case_says_in_a_line_what_it_does() -> None:
 
 def test_an_exchange_touches_what_it_must_and_no_more(bench: Bench) -> None:
     """Two rows of tasks, one of a span, an attempt, a delta; no more next to 100 times as many."""
-    found = {one.what: one for one in cases.run(bench, ["touched"])}
-    rewritten, moved, recorded, counted, scans = [one.ours for one in found.values()][:5]
+    found = {finding.what: finding for finding in cases.run(bench, ["touched"])}
+    rewritten, moved, recorded, counted, scans = [finding.ours for finding in found.values()][:5]
     assert (rewritten, recorded, scans) == (2, 1, 0)
     assert moved is not None
     assert 1 <= moved <= 1.5
     assert counted is not None
     assert 1 <= counted <= 1.1  # one exchange in 1,024 folds, which writes one more
-    assert all(one.reached for one in found.values())
+    assert all(finding.reached for finding in found.values())

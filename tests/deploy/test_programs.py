@@ -50,6 +50,6 @@ def test_kubectl_takes_the_kustomization() -> None:
         text=True,
         check=True,
     )
-    kinds = sorted(one["kind"] for one in yaml.safe_load_all(done.stdout))
+    kinds = sorted(manifest["kind"] for manifest in yaml.safe_load_all(done.stdout))
     assert kinds == ["Deployment"] * 3 + ["PodDisruptionBudget", "Service"]
     assert "image: registry.example.org/taskq:" in done.stdout

@@ -38,17 +38,17 @@ def test_other_values_are_objects_that_kubernetes_takes() -> None:
         "agents.options={--offer=gpu}",
         "agents.slots=8",
     )
-    found = [one for text in files.values() for one in objects(text)]
-    for one in found:
-        kubernetes_validate.validate(one, "1.36", strict=True)
-    (service,) = [one for one in found if one["kind"] == "Service"]
+    found = [manifest for text in files.values() for manifest in objects(text)]
+    for manifest in found:
+        kubernetes_validate.validate(manifest, "1.36", strict=True)
+    (service,) = [manifest for manifest in found if manifest["kind"] == "Service"]
     assert service["spec"]["type"] == "LoadBalancer"
     containers = {
-        one["spec"]["template"]["spec"]["containers"][0]["name"]: one["spec"]["template"]["spec"][
-            "containers"
-        ][0]
-        for one in found
-        if one["kind"] == "Deployment"
+        manifest["spec"]["template"]["spec"]["containers"][0]["name"]: manifest["spec"]["template"][
+            "spec"
+        ]["containers"][0]
+        for manifest in found
+        if manifest["kind"] == "Deployment"
     }
     assert (
         containers["gateway"]["image"] == containers["keeper"]["image"] == "example.org/queue:0.2.0"

@@ -54,7 +54,7 @@ def judged(mutant: Mutant, files: Sequence[str], *, quick: bool) -> Verdict:
 def control(mutants: Sequence[Mutant], files: Sequence[str]) -> Outcome:
     """Run the tests that are named for mutants on a copy without any bug; none may fail."""
     with copied(files) as root:
-        return tried(root, sorted({test for one in mutants for test in one.first}), _SUITE_S)
+        return tried(root, sorted({test for mutant in mutants for test in mutant.first}), _SUITE_S)
 
 
 def say(line: str) -> None:
@@ -85,14 +85,16 @@ def main() -> int:
             return 2
     verdicts = []
     with ThreadPoolExecutor(given.jobs) as pool:
-        for one in pool.map(partial(judged, files=files, quick=given.quick), chosen):
-            verdicts.append(one)
-            say(f"{one.name:<42} {one.state:<8} {one.seconds:6.1f} s  {one.after}")
-    count = Counter(one.state for one in verdicts)
+        for verdict in pool.map(partial(judged, files=files, quick=given.quick), chosen):
+            verdicts.append(verdict)
+            say(f"{verdict.name:<42} {verdict.state:<8} {verdict.seconds:6.1f} s  {verdict.after}")
+    count = Counter(verdict.state for verdict in verdicts)
     total = ", ".join(f"{count[state]} {state}" for state in ("killed", "survived", "trouble"))
     say(f"{len(verdicts)} mutants: {total}")
     if given.json is not None:
-        given.json.write_text(json.dumps([asdict(one) for one in verdicts], indent=2) + "\n")
+        given.json.write_text(
+            json.dumps([asdict(verdict) for verdict in verdicts], indent=2) + "\n"
+        )
     return 1 if count["survived"] else 2 if count["trouble"] else 0
 
 

@@ -66,8 +66,8 @@ def copied(files: Sequence[str], mutant: Mutant | None = None) -> Iterator[Path]
         _make_environment(root)
         (root / "tmp").mkdir()
         # The servers of root's tests run as another user, who must get there.
-        for one in (Path(folder), root, root / "tmp"):
-            one.chmod(0o755)
+        for reached in (Path(folder), root, root / "tmp"):
+            reached.chmod(0o755)
         try:
             yield root
         finally:

@@ -80,7 +80,7 @@ def test_agent_written_with_curl_works_over_http(
 
     assert process.returncode == 0, said
     wait_until(lambda: not processes_with("TMPDIR", str(temporary)))
-    results = {one.payload["n"]: one.result for one in campaign.results()}
+    results = {result.payload["n"]: result.result for result in campaign.results()}
     assert results == {1: {"third": 3}, 2: {"third": 1}, 3: {"third": 1}}
     status = campaign.status()
     assert (status.done, status.failed, status.losses) == (3, 1, 0)

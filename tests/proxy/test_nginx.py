@@ -123,7 +123,7 @@ def test_default_limit_of_nginx_destroys_no_result(
     campaign.seed({"n": n} for n in (3_000_000, 1_000))
 
     def warned() -> str:
-        return " ".join(one.text for one in campaign.explain().reasons)
+        return " ".join(reason.text for reason in campaign.explain().reasons)
 
     url = f"http://127.0.0.1:{nginx.plain}"
     with node.at_work(url, slots=2, spool="spool", until_empty=True) as agent:

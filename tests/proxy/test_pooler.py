@@ -86,8 +86,8 @@ def test_farm_works_through_it(door: Database, start_gateway: StartGateway, tmp_
         far = [site.node(place.site) for _ in range(2)]
         agents = [
             *(
-                stack.enter_context(one.at_work(gateway.url, path=PAYLOADS, until_empty=True))
-                for one in far
+                stack.enter_context(node.at_work(gateway.url, path=PAYLOADS, until_empty=True))
+                for node in far
             ),
             *(stack.enter_context(direct.process("agent", "run", *words)) for _ in range(2)),
         ]
@@ -137,7 +137,7 @@ def test_settings_that_a_pooler_carries_are_set_through_it(
         assert task.payload == both
         assert agent.done(task) == "accepted"
         agent.close()
-        assert [one.result for one in campaign.results()] == [{}]
+        assert [result.result for result in campaign.results()] == [{}]
         shown = through.value("tests.helpers/settings_shown", names=list(CARRIED))
     wanted = {**sessions.START_UP, **sessions.PINNED}
     assert shown == {name: wanted[name] for name in CARRIED}

@@ -142,7 +142,7 @@ class Farm:
     @staticmethod
     def are_there(*processes: subprocess.Popen[bytes]) -> bool:
         """Return whether none of these has ended."""
-        return all(one.poll() is None for one in processes)
+        return all(process.poll() is None for process in processes)
 
     def done(self) -> int:
         """Return how many tasks have succeeded."""
@@ -163,7 +163,7 @@ class Farm:
         before = self.done()
 
         def is_so() -> bool:
-            names = {one.agent for one in self.campaign.results()}
+            names = {result.agent for result in self.campaign.results()}
             return self.done() > before + SOME and len(names) == 4
 
         wait_until(is_so, timeout_s=TIMEOUT_S)
@@ -182,7 +182,7 @@ class Farm:
             on_timeout=lambda: str(self.campaign.status()),
         )
         assert self.are_there(*self.gateways, *self.remote, *self.direct)
-        assert all(one.attempt == 1 for one in self.campaign.results()), "some ran again"
+        assert all(result.attempt == 1 for result in self.campaign.results()), "some ran again"
         assert_audit_is_clean(self.queue, "/c")
 
 

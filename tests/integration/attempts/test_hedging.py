@@ -73,10 +73,7 @@ def hedge(postgres: Postgres) -> Any:
 
 
 def attempts(campaign: Campaign) -> list[tuple[int, str, str | None]]:
-    return [
-        (attempt.attempt, attempt.outcome, attempt.error_class)
-        for attempt in campaign.attempts("slow")
-    ]
+    return [(end.attempt, end.outcome, end.error_class) for end in campaign.attempts("slow")]
 
 
 def test_slow_attempt_is_made_a_second_time_on_another_host(

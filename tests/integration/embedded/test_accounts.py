@@ -53,7 +53,7 @@ def test_root_without_a_user_for_it_learns_how_to_make_one(place: Path) -> None:
     """As in a bare container. Nobody's processes are many people's, so nobody is not taken."""
     users = place / "passwd"
     entries = Path("/etc/passwd").read_text().splitlines(keepends=True)
-    users.write_text("".join(one for one in entries if not one.startswith("postgres:")))
+    users.write_text("".join(entry for entry in entries if not entry.startswith("postgres:")))
     own = shutil.which("unshare")
     mount = 'mount --bind "$1" /etc/passwd && shift && exec "$@"'
     here = [own or "unshare", "--mount", "sh", "-c", mount]

@@ -57,7 +57,7 @@ HOSTILE = {
 
 #: All that this libpq knows, and those that have no parameter.
 NAMES = sorted(
-    {*(one.envvar.decode() for one in pq.Conninfo.get_defaults() if one.envvar), *HOSTILE}
+    {*(option.envvar.decode() for option in pq.Conninfo.get_defaults() if option.envvar), *HOSTILE}
 )
 HARMFUL = ("PGHOSTADDR", "PGSERVICE", "PGOPTIONS", "PGREQUIREPEER", "PGTZ")
 

@@ -218,12 +218,12 @@ def test_page_of_the_package_has_links_that_lead_somewhere(dist: Path) -> None:
     """README's lead to files of a checkout; here they lead to pages of the site."""
     (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as members:
-        (name,) = [one for one in members.namelist() if one.endswith("/METADATA")]
+        (name,) = [member for member in members.namelist() if member.endswith("/METADATA")]
         text = members.read(name).decode()
     url = setup()["metadata"]["url"]
     assert f"Project-URL: Documentation, {url}\n" in text
     links = re.findall(r"\]\(([^)#][^)]*)\)|src=\"([^\"]+)", "".join(text.split("```")[::2]))
-    pages = [one or other for one, other in links]
+    pages = [linked or shown for linked, shown in links]
     assert len(pages) > 20
     assert [page for page in pages if not page.startswith("https://")] == []
     assert f"{url}/{VERSION}/docs/cli.html#keys-of-tasks" in pages
@@ -234,7 +234,7 @@ def test_wheel_has_each_file_of_sql(dist: Path) -> None:
     """In whatever folder: a function that is missing there is missing in each new database."""
     (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as members:
-        packed = {one for one in members.namelist() if one.endswith(".sql")}
+        packed = {member for member in members.namelist() if member.endswith(".sql")}
     files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "sql").rglob("*.sql")}
     assert {f"taskq/{file}" for file in files} <= packed
 
@@ -287,7 +287,7 @@ def test_site_keeps_the_manuals_of_other_releases(tmp_path: Path) -> None:
     for _ in range(2):
         release.place_site(built, site)
     listed = json.loads((site / "versions.json").read_text())
-    assert [one["version"] for one in listed] == [VERSION, "0.0.10", "0.0.9"]
+    assert [release["version"] for release in listed] == [VERSION, "0.0.10", "0.0.9"]
     assert f"url={VERSION}/index.html" in (site / "index.html").read_text()
     assert (site / VERSION / "index.html").read_text() == "the manual"
 

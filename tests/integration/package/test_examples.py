@@ -74,8 +74,8 @@ def test_ising_goes_on_from_checkpoints_to_the_same_result(
         results = tmp_path / "results.jsonl"
         command.out("export", path, "--format", "jsonl", "--to", results)
         found = [json.loads(line) for line in results.read_text().splitlines()]
-        energies.append(sorted(one["result"]["energy"] for one in found))
-        keys = [one["key"] for one in found]
+        energies.append(sorted(task["result"]["energy"] for task in found))
+        keys = [task["key"] for task in found]
     assert energies[0] == energies[1]
     assert len(set(energies[0])) == 2
     assert command.out("history", "/demo/ising", keys[0]).count("continued") == 3

@@ -119,41 +119,41 @@ def test_the_same_payload_is_known_however_it_is_written(theirs: Campaign) -> No
 
     In one chunk, where it is there, and as a single task.
     """
-    for number, (one, other) in enumerate([*ALIKE, *UNLIKE]):
-        first, second = (Seed(json.loads(text), f"k{number}") for text in (one, other))
-        alike = (one, other) in ALIKE
+    for number, (left, right) in enumerate([*ALIKE, *UNLIKE]):
+        first, second = (Seed(json.loads(text), f"k{number}") for text in (left, right))
+        alike = (left, right) in ALIKE
         for records, conflicts in (([first, second], 1), ([second], 1), ([first], 0)):
             count = theirs.seed(records, on_conflict="skip")
             expected = (0 if alike else conflicts, len(records) == 2)
-            assert (count.conflicts, count.added) == expected, (one, other)
+            assert (count.conflicts, count.added) == expected, (left, right)
         assert theirs.add(second, on_conflict="skip") is False
         if alike:
             assert theirs.add(second) is False
             assert theirs.submit(second.payload, second.key) == second.key
         else:
-            refused(lambda one=second: theirs.submit(one.payload, one.key))
+            refused(lambda seed=second: theirs.submit(seed.payload, seed.key))
 
 
 def test_another_payload_of_a_key_is_kept_under_a_numbered_key(theirs: Campaign) -> None:
     """An equal payload is kept once. 1 and true are not equal, whatever Python says."""
-    for number, (one, other) in enumerate([*ALIKE, *UNLIKE]):
+    for number, (left, right) in enumerate([*ALIKE, *UNLIKE]):
         key = f"k{number}"
-        keys = [key, key if (one, other) in ALIKE else f"{key}#2"]
+        keys = [key, key if (left, right) in ALIKE else f"{key}#2"]
         for _ in range(2):
             kept = [
                 theirs.submit(json.loads(text), key, on_conflict="keep-both")
-                for text in (one, other)
+                for text in (left, right)
             ]
-            assert kept == keys, (one, other)
+            assert kept == keys, (left, right)
 
 
 def test_sql_clients_compare_the_texts_that_they_send(postgres: Postgres) -> None:
     """Also those that no Python writes, as a number of many digits."""
     value(postgres, "select taskq.create_campaign('/c', '{}')")
-    for number, (one, other) in enumerate([*ALIKE, *UNLIKE]):
-        tasks = [f'[{{"key": "{number}", "payload": {text}}}]' for text in (one, other)]
+    for number, (left, right) in enumerate([*ALIKE, *UNLIKE]):
+        tasks = [f'[{{"key": "{number}", "payload": {text}}}]' for text in (left, right)]
         assert value(postgres, "select taskq.submit('/c', %s)", tasks[0]) == 1
-        if (one, other) in ALIKE:
+        if (left, right) in ALIKE:
             assert value(postgres, "select taskq.submit('/c', %s)", tasks[1]) == 0
         else:
             with pytest.raises(psycopg.Error) as caught:
@@ -212,11 +212,11 @@ def test_payloads_kept_under_numbered_keys_are_known_afterwards(
         for choice in ON_CONFLICT:
             count = theirs.seed(again, on_conflict=choice)
             assert (count.added, count.known, count.conflicts) == (0, len(again), 0)
-    for one in records:
-        assert theirs.add(one, on_conflict="keep-both") is False
-        key = theirs.submit(one.payload, one.key, on_conflict="keep-both")
-        assert key.partition("#")[0] == one.key
-        assert theirs.task(key).payload == one.payload
+    for record in records:
+        assert theirs.add(record, on_conflict="keep-both") is False
+        key = theirs.submit(record.payload, record.key, on_conflict="keep-both")
+        assert key.partition("#")[0] == record.key
+        assert theirs.task(key).payload == record.payload
     assert payloads(theirs) == before
     assert theirs.submit({"n": 9}, "a", 5, on_conflict="keep-both") == "a#5"
     assert theirs.task("a#5").payload == {"n": 9}

@@ -158,7 +158,7 @@ def test_tasks_of_a_bundle_are_not_compared_with_each_that_is_unpacked(
     agent: ScriptedAgent, postgres: Postgres
 ) -> None:
     """A session may have thousands of each: they are looked up in a hash, in whatever is kept."""
-    tasks = [one.task for one in agent.claim(4)]
+    tasks = [task.task for task in agent.claim(4)]
     plans: list[str] = []
     postgres.execute("set plan_cache_mode = force_generic_plan")
     with watched(postgres):

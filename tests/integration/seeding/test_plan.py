@@ -30,7 +30,7 @@ def test_plan_measures_the_server(database: Database, monkeypatch: pytest.Monkey
         "vacuum_mb_s",
     ):
         assert plan["costs"][name] > 0, name
-    sizes = [(one["together"], one["batch"]) for one in plan["checks"]]
+    sizes = [(check["together"], check["batch"]) for check in plan["checks"]]
     assert sizes == [*trial.CHECKED]
 
 

@@ -36,17 +36,17 @@ def screen_of(output: str, lines: int = 24, columns: int = 80) -> list[str]:
         if found is not None:
             place = found.end()
             if found["what"] == "H":
-                numbers = [int(one or 1) for one in (found["values"] or "1;1").split(";")]
+                numbers = [int(number or 1) for number in (found["values"] or "1;1").split(";")]
                 row, column = numbers[0] - 1, numbers[1] - 1
             continue
-        one = output[place]
+        char = output[place]
         place += 1
-        if one == "\n":
+        if char == "\n":
             row += 1
-        elif one == "\r":
+        elif char == "\r":
             column = 0
         elif row < lines and column < columns:
-            cells[row][column] = one
+            cells[row][column] = char
             column += 1
     return ["".join(line).rstrip() for line in cells]
 
@@ -57,7 +57,7 @@ def draws(terminal: Terminal, *wanted: str) -> None:
     def seen() -> bool:
         terminal.wait_for("")
         text = "\n".join(screen_of(terminal.seen))
-        return all(one in text for one in wanted)
+        return all(piece in text for piece in wanted)
 
     wait_until(seen, timeout_s=60, on_timeout=lambda: "\n".join(screen_of(terminal.seen)))
 
@@ -81,7 +81,9 @@ def test_screen_in_80_columns_without_colour(queue: Client, taskq: CommandLine) 
         assert terminal.end() == 0
         output = terminal.seen
     assert campaign.status().state == "paused"
-    styles = [one["values"].split(";") for one in _SEQUENCE.finditer(output) if one["what"] == "m"]
+    styles = [
+        code["values"].split(";") for code in _SEQUENCE.finditer(output) if code["what"] == "m"
+    ]
     assert not [values for values in styles if any(map(_COLOUR.match, values))]
     assert "\x1b[?1049l" in output  # what was on the screen before is back
 

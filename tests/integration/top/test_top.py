@@ -211,7 +211,7 @@ async def test_nothing_from_outside_reaches_the_terminal(queue: Client, hire: Hi
             seen.append(text_of(app))
     assert sum(r"\x1b]0;owned\x07[bold]\u202ex" in text for text in seen) >= 5, seen
     for text in seen:
-        assert all(one.isprintable() or one == "\n" for one in text), text
+        assert all(char.isprintable() or char == "\n" for char in text), text
 
 
 class Trouble(Database):
