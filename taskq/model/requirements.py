@@ -45,6 +45,7 @@ _NUMBER = r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?"
 _OFFER = re.compile(f"{_NAME}(={_VALUE})?")
 _PARTS = re.compile(f"(?P<name>{_NAME})((?P<relation>>?=)(?P<value>.*))?")
 _RESOURCE_TAG = re.compile(r"resource\.(?P<name>[a-z0-9_]+)>=(?P<amount>[0-9]+)")
+_RESOURCE_OFFER = re.compile(r"resource\.(?P<name>[a-z0-9_]+)=(?P<amount>[0-9]+)")
 _REQUIREMENT = re.compile(f"{_NAME}(={_VALUE}|>={_NUMBER})?")
 
 
@@ -175,6 +176,12 @@ def tag_words(tag: str) -> str:
     if needed is None:
         return tag
     return f"the resource {needed['name']} ({amount_text(int(needed['amount']))})"
+
+
+def named_offers(offers: Sequence[str]) -> str:
+    """Return the named resources among the offers of an agent, for people: `licence 2`."""
+    had = filter(None, map(_RESOURCE_OFFER.fullmatch, offers))
+    return "; ".join(f"{offer['name']} {amount_text(int(offer['amount']))}" for offer in had)
 
 
 def offering_option(tag: str) -> tuple[str, str]:

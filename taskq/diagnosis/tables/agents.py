@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from taskq.model.columns import Column, Mark
+from taskq.model.requirements import named_offers
 from taskq.model.views import AgentView, Brake, LeftAgent
 from taskq.model.words import counted, duration, instant
 from taskq_agent.warning_words import (
@@ -141,6 +142,13 @@ AGENTS: Final[tuple[Column[AgentView], ...]] = (
     Column("campaign", lambda agent: agent.path, means="What it serves, with all below."),
     Column("since", lambda agent: agent.opened_at, yields=1),
     Column("token", gives_way=True, yields=1),
+    Column(
+        "resources",
+        lambda agent: named_offers(agent.offers),
+        means="The named resources of its node.",
+        gives_way=True,
+        yields=1,
+    ),
     Column("offers", lambda agent: " ".join(agent.offers), gives_way=True, yields=1),
     Column("release", gives_way=True, yields=1),
 )

@@ -60,6 +60,16 @@ def test_banned_host_whose_agents_still_drain_is_banned_in_all_views(
     assert " banned " in taskq.out("hosts", "show", "n17", "/c").splitlines()[-1]
 
 
+def test_all_views_show_the_named_resources_of_an_agent(
+    queue: Client, database: Database, taskq: CommandLine, hire: Hire, tmp_path: Path
+) -> None:
+    """As options take them, not as the tags that claims compare."""
+    servable(queue, "/c", 1)
+    hire(offers=("resource.licence=2", f"resource.scratch={200 << 30}", "gpus=1"))
+    for name, text in views_of(queue, taskq, database.dsn, tmp_path, "agents").items():
+        assert "licence 2; scratch 200G" in " ".join(text.split()), (name, text)
+
+
 def test_all_views_show_how_many_tasks_of_a_batch_have_begun(
     queue: Client, database: Database, taskq: CommandLine, hire: Hire, tmp_path: Path
 ) -> None:
