@@ -30,6 +30,7 @@ _ORDERS_PAUSE_S = 0.05
 _STEERING_PAUSE_S = 0.3
 _WITHDRAWALS_PAUSE_S = 0.1
 _LOOKS_PAUSE_S = 0.2
+_COUNTS_PAUSE_S = 0.02
 _BANS_PAUSE_S = 2.0
 _BAN_S = 1.0
 _PLACES: tuple[tuple[PlaceKind, str], ...] = (
@@ -227,6 +228,21 @@ class Reader:
             self.recent.extend(key for key, _ in given)
             if gone or given:
                 self._history.note("read", gone=gone, given=given)
+
+
+class Counting:
+    """Looks all the time how many starts count towards the limit. most: the most that it saw."""
+
+    def __init__(self, farm: Farm, stop: threading.Event) -> None:
+        self._client = farm.client
+        self._stop = stop
+        self.most = 0
+
+    def run(self) -> None:
+        """Look until its stop; each look is one snapshot."""
+        while not self._stop.wait(_COUNTS_PAUSE_S):
+            with suppress(TaskqError):
+                self.most = max(self.most, *(one.used for one in self._client.limits.list()))
 
 
 class Inspector:

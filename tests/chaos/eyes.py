@@ -92,6 +92,11 @@ class Eyes:
         """Return agents that are at work where it is banned, and do not drain."""
         return [row["agent"] for row in self._rows(_UNAWARE)]
 
+    def starts(self, limit: str) -> int:
+        """Return how many starts count towards a limit."""
+        (row,) = self._rows("select taskq.starts_in_limit(%s) as starts", limit)
+        return int(row["starts"])
+
     def end(self, path: str) -> tuple[list[Task], list[Attempt]]:
         """Return all tasks of a campaign and all attempts as they are at the end."""
         tasks = [Task(*row.values()) for row in self._rows(_TASKS, path)]

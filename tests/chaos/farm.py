@@ -32,6 +32,8 @@ from tests.helpers.paths import PAYLOADS, ROOT
 from tests.helpers.waiting import free_port, wait_until
 
 CAMPAIGN = "/chaos"
+#: A limit that the campaign may name, and the starts that it allows: of agents' slots, not all.
+LIMIT, MOST = "chaos", 7
 LEASE_S = 3.0
 POOL_S = 4.0
 SLOTS = 3
@@ -108,10 +110,13 @@ class Farm(Ground):
         *,
         salvages: bool,
         batches: bool,
+        limited: bool,
     ) -> None:
         super().__init__(server, database, folder, stack)
+        self.client.limits.set(LIMIT, MOST)
         spec = CampaignSpec(
             CAMPAIGN,
+            named_limits=(LIMIT,) if limited else (),
             handler=_BATCHES if batches else _HANDLER,
             retry=_RETRY,
             late_results="salvage" if salvages else "reject",
@@ -220,14 +225,18 @@ class Farm(Ground):
 
 
 @contextmanager
-def farm(server: Server, folder: Path, *, salvages: bool, batches: bool) -> Iterator[Farm]:
+def farm(
+    server: Server, folder: Path, *, salvages: bool, batches: bool, limited: bool = False
+) -> Iterator[Farm]:
     """Give a farm that is at work, on a new database of a server that is up.
 
     salvages: whether its campaign salvages late results, and is hedged. batches: whether a start
-    gets many tasks; such a campaign is not hedged.
+    gets many tasks; such a campaign is not hedged. limited: whether it names a limit; nor is that.
     """
     with scratch(server) as database, ExitStack() as stack:
-        built = Farm(server, database, folder, stack, salvages=salvages, batches=batches)
+        built = Farm(
+            server, database, folder, stack, salvages=salvages, batches=batches, limited=limited
+        )
         built.start()
         yield built
 

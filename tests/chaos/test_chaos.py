@@ -20,7 +20,10 @@ def durable_server() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize(("seed", "seconds"), [(1, 4.0), (2, 15.0), (3, 15.0)])
+@pytest.mark.parametrize(
+    ("seed", "seconds"),
+    [(1, 4.0), (2, 15.0), (3, 15.0), pytest.param(5, 15.0, marks=pytest.mark.thorough)],
+)
 def test_nothing_is_lost_whatever_dies(
     durable_server: Server, seed: int, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,9 +20,18 @@ from taskq.embedded import Server
 from taskq.model.errors import TaskqError
 from tests.chaos import funnel
 from tests.chaos.checker import Verdict, check
-from tests.chaos.clients import Hedger, Inspector, Manager, Operator, Reader, Seeder, Warden
+from tests.chaos.clients import (
+    Counting,
+    Hedger,
+    Inspector,
+    Manager,
+    Operator,
+    Reader,
+    Seeder,
+    Warden,
+)
 from tests.chaos.eyes import Eyes
-from tests.chaos.farm import CAMPAIGN, Farm, Ground, farm
+from tests.chaos.farm import CAMPAIGN, LIMIT, MOST, Farm, Ground, farm
 from tests.chaos.history import read
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import plan
@@ -39,14 +48,17 @@ _LEAST_TASKS = 100
 _LEAST_FAULTS = 3
 #: Among so many tasks some crash the program that runs them.
 _DIVIDED_TASKS = 2_000
+#: Which of eight farms has a named limit.
+_LIMITED = 5
 
 
 @dataclass
 class Trial:
     """What a run has shown.
 
-    hedged: attempts next to which a second one was let. jobs: of a pilot. kept: where history and
-    logs are, if something is wrong.
+    hedged: attempts next to which a second one was let. starts: the most that were seen to count
+    towards the limit at a time. jobs: of a pilot. kept: where history and logs are, if something is
+    wrong.
     """
 
     seed: int
@@ -55,6 +67,7 @@ class Trial:
     others: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     hedged: int = 0
+    starts: int = 0
     jobs: int = 0
     settled_s: float = 0.0
     took_s: float = 0.0
@@ -70,17 +83,21 @@ def run_trial(server: Server, seed: int, seconds: float) -> Trial:
     """Strike a new farm for so long, let it come to rest, and check what it has done.
 
     A farm whose seed is even salvages late results, and its tasks are hedged. In every fourth farm
-    a start gets many tasks, some of which crash it.
+    a start gets many tasks, some of which crash it. In every fourth one of the others the campaign
+    names a limit that is smaller than its agents' slots.
     """
     trial = Trial(seed)
-    batches = seed % 4 == 3
+    batches, limited = seed % 4 == 3, seed % 8 == _LIMITED
     with kept_if_wrong(trial) as folder:
-        with farm(server, folder, salvages=seed % 2 == 0, batches=batches) as at_work:
+        kind = {"salvages": seed % 2 == 0, "batches": batches, "limited": limited}
+        with farm(server, folder, **kind) as at_work:
             _strike(at_work, trial, seconds)
         if trial.verdict.tasks < _LEAST_TASKS or trial.faults < _LEAST_FAULTS:
             trial.wrong.append(f"only {trial.verdict.tasks} tasks and {trial.faults} faults")
         if batches and trial.verdict.tasks >= _DIVIDED_TASKS and not trial.verdict.again:
             trial.wrong.append("no start of many tasks was divided")
+        if limited and trial.starts != MOST:
+            trial.wrong.append(f"{trial.starts} starts counted at a time, where {MOST} may")
         if (trial.hedged > 0) != (seed % 2 == 0):
             trial.wrong.append(f"{trial.hedged} attempts were hedged")
     return trial
@@ -116,7 +133,8 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
     hedger = Hedger(at_work, stop)
     reader = Reader(at_work, stop)
     inspector = Inspector(at_work, trial.seed, reader, stop)
-    clients = (seeder, operator, manager, warden, hedger, reader, inspector)
+    counter = Counting(at_work, stop)
+    clients = (seeder, operator, manager, warden, hedger, reader, inspector, counter)
     threads = [threading.Thread(target=one.run) for one in clients]
     for thread in threads:
         thread.start()
@@ -133,7 +151,7 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
         stop.set()
         for thread in threads:
             thread.join()
-        trial.hedged = hedger.hedged
+        trial.hedged, trial.starts = hedger.hedged, counter.most
     try:
         with suppress(TaskqError):  # the server may be coming up
             audited(at_work, trial, "at work")
@@ -145,7 +163,7 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
 
 
 def at_rest(at_work: Ground, eyes: Eyes, trial: Trial, slow_s: float = _SLOW_S) -> None:
-    """Wait until all tasks are final, and all agents on banned places have the order to leave.
+    """Wait until all tasks are final, none counts towards a limit, and banned agents are leaving.
 
     Tasks must become final all the time: on a busy machine they take long, but none stays for
     slow_s. A further keeper stands by: whichever was killed last, its term ends within ten seconds.
@@ -161,7 +179,7 @@ def at_rest(at_work: Ground, eyes: Eyes, trial: Trial, slow_s: float = _SLOW_S) 
             if now != left:
                 left, moved = now, time.monotonic()
             stood = max(stood, time.monotonic() - moved)
-            if now == 0 and not eyes.unaware():
+            if now == 0 and not (eyes.unaware() or eyes.starts(LIMIT)):
                 break
         except TaskqError:
             pass  # the server is coming up
@@ -196,5 +214,7 @@ def _examine(at_work: Farm, eyes: Eyes, trial: Trial) -> None:
         feeder.kill()
     trial.wrong += funnel.differences(at_work.client, CAMPAIGN)
     audited(at_work, trial, "at rest")
+    if left := eyes.starts(LIMIT):
+        trial.wrong.append(f"{left} starts count towards a limit that nobody holds any more")
     for part in at_work.parts:
         trial.wrong += [f"{part.name} has ended by itself with {code}" for code in part.astray]

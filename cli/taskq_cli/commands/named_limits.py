@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import click
 
 from taskq.diagnosis.tables.named_limits import COLUMNS
@@ -17,6 +20,18 @@ from taskq_cli.options.shared import (
     shared_options,
 )
 from taskq_cli.program import ListGroup
+
+#: As `set_limit.sql` says.
+_MOST: Final = 20_000
+
+
+def _starts(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    """Return how many starts a limit allows; the error says what the number is of."""
+    if re.fullmatch("[0-9]{1,5}", value) and int(value) <= _MOST:
+        return int(value)
+    text = f"{value!r:.80} must be how many starts may run at a time, a whole number from 0 to "
+    text += f"{_MOST:,}, as in: taskq limit set oechem 40"
+    raise click.BadParameter(text, ctx, param)
 
 
 @click.group("limit", cls=ListGroup)
@@ -48,7 +63,7 @@ def list_(invocation: Invocation, limit: int | None) -> None:
 
 @limits.command("set")
 @click.argument("name")
-@click.argument("most", type=click.IntRange(0, 20_000))
+@click.argument("most", callback=_starts)
 @click.option(
     "--owner",
     "owners",

@@ -62,6 +62,14 @@ def quota_running(scene: Scene) -> Signs:
     )
 
 
+@kind("named-limit")
+def named_limit(scene: Scene) -> Signs:
+    name = scene.stage.word()
+    scene.stage.client.limits.set(name, 1)
+    path = scene.campaign(named_limits=(name,))
+    return Signs((path, f"the limit {name}, which allows 1", f"held by {path}"), "taskq limit list")
+
+
 @kind("long-backoff")
 def long_backoff(scene: Scene) -> Signs:
     path = scene.campaign(40, retry=RetryPolicy(backoff_s=2_400.0))

@@ -17,6 +17,16 @@ def taskq(dsn: str) -> CommandLine:
     return CommandLine(dsn)
 
 
+@pytest.mark.parametrize("most", ["--", "many", "-1", "1.5", "20001", "9" * 5_000])
+def test_limit_that_is_no_number_of_starts_is_refused_with_what_is_wanted(
+    taskq: CommandLine, most: str
+) -> None:
+    code, said = taskq.refused("limit", "set", "--", "oechem", most)
+    assert code == 2
+    assert "must be how many starts may run at a time, a whole number from 0 to 20,000" in said
+    assert "taskq limit set oechem 40" in said
+
+
 def test_limits_are_set_shown_and_removed(
     taskq: CommandLine, queue: Client, hire: Hire, tmp_path: Path
 ) -> None:

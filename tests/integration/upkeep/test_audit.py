@@ -120,6 +120,27 @@ def test_campaign_that_does_not_know_the_quota_of_its_owner_is_found(
     assert violation.rows == {"owner": owner, "quota": 5, "campaign": 6}
 
 
+def test_tasks_that_count_too_little_towards_a_named_limit_are_found(
+    queue: Client, hire: Hire, postgres: Postgres
+) -> None:
+    """More tasks of a claim than count; fewer are those of which nobody has seen the end."""
+    queue.limits.set("oechem", 9)
+    campaign = queue.create_campaign(CampaignSpec("/limited", named_limits=("oechem",)))
+    campaign.seed([Seed({"n": n}) for n in range(4)])
+    agent = hire("/limited", slots=4)
+    assert len(agent.claim(3)) == 3
+    assert found(queue) == []
+    postgres.execute("update taskq.limit_claim set tasks = 4")
+    assert found(queue) == []
+    postgres.execute("update taskq.limit_claim set tasks = 2")
+    (violation,) = queue.audit()
+    assert (violation.campaign, violation.check) == ("/limited", "limited")
+    session = violation.rows["session"]
+    assert violation.text == (
+        f"3 tasks run of a claim of session {session}, and 2 of them count towards the limit oechem"
+    )
+
+
 def test_output_files_that_are_not_counted_as_stored_are_found(
     queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
