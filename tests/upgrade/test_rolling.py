@@ -203,7 +203,7 @@ def later(tmp_path: Path) -> Release:
         "sql/functions/sessions/beat.sql",
         ("kept jsonb)", "kept jsonb, news text)"),
         ("null::jsonb, null::jsonb\n", "null::jsonb, null::jsonb, null::text\n"),
-        ("where f.session_id = d.session_id)\n", "where f.session_id = d.session_id), 'news'\n"),
+        ("v_fewer -> d.session_id::text\n", "v_fewer -> d.session_id::text, 'news'\n"),
     )
     release.edit(
         "sql/functions/sessions/enrol_many.sql",
