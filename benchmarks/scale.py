@@ -16,7 +16,7 @@ class Scale:
     instructions are, and kinds of them. results: that are read. calls, cheap_calls, arrays: calls
     of functions. batches: tasks of a start, in the sizes that are compared.
     pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for each number of
-    siblings.
+    siblings. ended: campaigns that have ended.
     agents...: of gateways; exchange_every_s: of each of `agents_all`, and its heartbeats.
     healthy_...: agents with a hostile client, and their exchanges a second; hostile: kinds of such
     clients.
@@ -45,6 +45,7 @@ class Scale:
     pairs: int = 5
     siblings: tuple[int, ...] = (1, 50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
     lookups: int = 10_000
+    ended: int = 20_000
     agents: int = 512
     agents_few: int = 64
     healthy_agents: int = 256
@@ -83,6 +84,7 @@ SHORT: Final = Scale(
     pairs=1,
     siblings=(1, 8),
     lookups=20,
+    ended=30,
     agents=16,
     agents_few=8,
     healthy_agents=16,

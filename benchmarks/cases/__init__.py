@@ -11,6 +11,7 @@ results    as Arrow, next to COPY
 functions  calls of functions, next to executors of processes
 starts     of programs for many tasks, next to one by one
 siblings   ls while the tree grows
+ended      claims and explain in a queue whose campaigns have nearly all ended
 counters   counts next to a recount
 instructions    of an exchange, whatever the load
 wal        bytes of log and disk
@@ -42,6 +43,7 @@ from benchmarks.cases import (
     crowds,
     distance,
     doors,
+    ended,
     front_claims,
     front_latency,
     front_outages,
@@ -87,6 +89,7 @@ CASES: Final[Mapping[str, Case]] = {
     "functions": functions.called,
     "starts": starts.of_many,
     "siblings": siblings.listed,
+    "ended": ended.beneath,
     "counters": counters.exact,
     "instructions": instructions.counted,
     "wal": wal.life,

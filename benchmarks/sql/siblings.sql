@@ -21,6 +21,9 @@ with top as (
 ), counted as (
     insert into taskq.counter (campaign_id)
     select unnest(array[d.directory, d.leaf]) from drawn d
+), summed as (
+    insert into taskq.subtotal (campaign_id)
+    select unnest(array[d.directory, d.leaf]) from drawn d
 )
 insert into taskq.delta (campaign_id, waiting)
 select d.leaf, 100 from drawn d

@@ -337,6 +337,7 @@ create table taskq.counter (
     losses bigint not null default 0,
     first_failures bigint not null default 0,
     unfinished boolean not null generated always as (waiting <> 0 or delayed <> 0 or working <> 0) stored,
+    has_failed boolean not null generated always as (failed <> 0) stored,
     constraint counter_pkey primary key (campaign_id)
 )
 with (fillfactor = 50);
@@ -344,14 +345,33 @@ with (fillfactor = 50);
 -- Of very many campaigns most have ended; those that have not are found here. A condition on the counts themselves
 -- would make each fold write the index again.
 create index counter_unfinished on taskq.counter (campaign_id) where unfinished;
+create index counter_failed on taskq.counter (campaign_id) where has_failed;
 
 comment on table taskq.counter is
     'Tasks of a campaign by status (its own, not its children''s), without the moves that are still in `delta`.';
 comment on column taskq.counter.unfinished is
     'Whether the counter alone has tasks that wait, are delayed or are worked on; `delta` may have more.';
+comment on column taskq.counter.has_failed is 'The same of failed tasks.';
 comment on column taskq.counter.failures is 'Attempts that failed.';
 comment on column taskq.counter.losses is 'Attempts whose agents were lost.';
 comment on column taskq.counter.first_failures is 'Of the failures, those of first attempts.';
+
+create table taskq.subtotal (
+    campaign_id bigint not null,
+    waiting bigint not null default 0,
+    delayed bigint not null default 0,
+    working bigint not null default 0,
+    done bigint not null default 0,
+    failed bigint not null default 0,
+    cancelled bigint not null default 0,
+    failures bigint not null default 0,
+    losses bigint not null default 0,
+    constraint subtotal_pkey primary key (campaign_id)
+)
+with (fillfactor = 50);
+
+comment on table taskq.subtotal is
+    'The sums of the counters of all campaigns below a campaign, so that the ended ones are summed once; see fold.sql.';
 
 create table taskq.delta (
     campaign_id bigint not null,
@@ -391,5 +411,6 @@ comment on column taskq.fold.below is 'All deltas of transactions below this one
 
 insert into taskq.fold (below) values ('0');
 
--- The counter of the root.
+-- The counts of the root.
 insert into taskq.counter (campaign_id) select campaign_id from taskq.campaign;
+insert into taskq.subtotal (campaign_id) select campaign_id from taskq.campaign;

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 from taskq.db.access import Queries
 from taskq.db.rows import Row
@@ -53,7 +53,9 @@ class Base:
 class TreeReadings:
     """What a tree is made of, each part as it was last read.
 
-    statuses: own counts, ordered by path. bases: where paces begin, by campaign. usual_s: mean run
+    whole: whether all campaigns are read, or of a large queue only those about which there is
+    something to say. statuses: own counts, ordered by path. sums: those with all below, by path,
+    unless all campaigns are read. bases: where paces begin, by campaign. usual_s: mean run
     times of the campaigns in which most tasks work and of which no pace is known, of full starts
     where many tasks have one. scopes: how many
     agents serve just that campaign with all below it; None if not known. dues: when the last
@@ -67,6 +69,8 @@ class TreeReadings:
     scopes: Mapping[int, int] | None = None
     dues: Mapping[int, float] = field(default_factory=dict)
     standstills: Mapping[int, Standstill] = field(default_factory=dict)
+    whole: bool = True
+    sums: Mapping[str, Sequence[int]] = field(default_factory=dict)
     _read_at: dict[str, float] = field(default_factory=dict)
     _begun_then: Mapping[int, int] = field(default_factory=dict)
 
@@ -83,12 +87,27 @@ class TreeReadings:
     def read(self, queries: Queries, name: str) -> None:
         """Read a part; raise `NotFound` if there is no such campaign."""
         self._read_at[name] = time.monotonic()
+        if name == "counts" and not self.whole:
+            self._read_notable(queries)
+            return
         try:
             self.take(name, queries.rows(STATEMENTS[name], **self.values(name)))
         except NotOverGateway:  # one of an older release
             return
         if name == "paces":
             self._read_run_times(queries)
+
+    def _read_notable(self, queries: Queries) -> None:
+        """Read the campaigns about which there is something to say."""
+        try:
+            rows = queries.rows("notable_counts", path=self.path)
+        except NotOverGateway:  # one of an older release
+            self.take("counts", queries.rows("counts", path=self.path, depth=None))
+            return
+        own = [dict(row) for row in rows]
+        sums = {row["path"]: row.pop("with_below") for row in own}
+        self.sums = {path: counted for path, counted in sums.items() if counted is not None}
+        self.take("counts", own)
 
     def values(self, name: str) -> dict[str, object]:
         """Return the parameters of the statement that reads a part."""
@@ -155,9 +174,12 @@ class TreeReadings:
         return grow(self, time.monotonic())
 
 
-def read_tree(queries: Queries, path: str) -> Tree:
-    """Read the tree of a campaign once, without counts of agents; raise `NotFound`."""
-    return TreeReadings(path).tree(queries)
+def read_tree(queries: Queries, path: str, *, whole: bool = False) -> Tree:
+    """Read the tree of a campaign once, without counts of agents; raise `NotFound`.
+
+    whole: see `TreeReadings`.
+    """
+    return TreeReadings(path, whole=whole).tree(queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,23 +266,18 @@ def grow(read: TreeReadings, at: float) -> Tree:
     No campaign ends before those below it.
     """
     own = {status.path: status for status in read.statuses}
-    totals = {path: [getattr(status, name) for name in _COUNTS] for path, status in own.items()}
+    statuses = _with_below(read, own)
     below = dict.fromkeys(own, 0)
     reach: dict[str, int] = defaultdict(int)
     if read.scopes is not None:
         for path, status in own.items():
             below[path] = read.scopes.get(status.campaign_id, 0)
     outlooks = {path: _outlook(read, status) for path, status in own.items()}
-    statuses = dict(own)  # of most, since nothing is below them
-    above_others = {parent(path) for path in own}
     forecasts: dict[str, Forecast] = {}
     for path in reversed(list(own)):  # a path sorts before those below it
-        if path in above_others:
-            statuses[path] = replace(own[path], **dict(zip(_COUNTS, totals[path], strict=True)))
         forecasts[path] = _forecast(read, statuses[path], outlooks[path], at)
         above = parent(path)
-        if above in totals:
-            totals[above] = [a + b for a, b in zip(totals[above], totals[path], strict=True)]
+        if above in own:
             below[above] += below[path]
             outlooks[above].add(outlooks[path])
     nodes: dict[str, CampaignNode] = {}
@@ -282,6 +299,28 @@ def grow(read: TreeReadings, at: float) -> Tree:
             why=_why(path, closing.get(path)),
         )
     return Tree(nodes, at)
+
+
+def _with_below(read: TreeReadings, own: Mapping[str, Status]) -> dict[str, Status]:
+    """Return each campaign's counts with all below it."""
+    totals: dict[str, Sequence[int]] = {
+        path: [getattr(status, name) for name in _COUNTS] for path, status in own.items()
+    }
+    totals.update(read.sums)
+    for path in reversed(list(own)):
+        above = parent(path)
+        if above is not None and above in own and above not in read.sums:
+            totals[above] = [a + b for a, b in zip(totals[above], totals[path], strict=True)]
+    changed = {parent(path) for path in own} | {*read.sums}  # below most there is nothing
+    return {
+        path: _counting(status, totals[path]) if path in changed else status
+        for path, status in own.items()
+    }
+
+
+def _counting(status: Status, counted: Sequence[int]) -> Status:
+    values: dict[str, Any] = dict(zip(_COUNTS, counted, strict=True))
+    return replace(status, **values)
 
 
 def _outlook(read: TreeReadings, status: Status) -> _Outlook:

@@ -184,6 +184,9 @@ class Scene:
             "claimable": [Case(0, {"servings": text, "front": True})],
             "closed_by": [Case(0, it)],
             "counts": [Case(0, {**it, "depth": depth}) for depth in (0, 1, None)],
+            "notable_counts": [Case(0, it)],
+            "campaign_changes": [Case(0, it)],
+            "recipe": [Case(0, {**it, "recipe": 1})],
             "create_campaign": [Case(0, {"path": "/new/one", "spec": "{}"})],
             "create_notify_rule": [
                 Case(0, {**it, "name": "r", "events": ["paused"], "target": "mail:a@b"} | at_once)

@@ -39,7 +39,7 @@ def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
     """
     with invocation.reader() as client:
         client.campaign(path)
-        nodes = read_tree(client.queries, path).nodes.values()
+        nodes = read_tree(client.queries, path, whole=True).nodes.values()
     children = [node for node in nodes if parent(node.status.path) == path]
     write_records(invocation.output, children, CAMPAIGNS, limit=limit, record=_record)
 

@@ -7,10 +7,10 @@
 -- within the snapshot: counter plus deltas.
 -- Error TQ404: no such campaign.
 --
--- Reads no task. The cost grows with the number of campaigns in the subtree, with the campaigns anywhere that
--- moved within twenty seconds, and with what was moved since the last fold; not with tasks or other campaigns
--- elsewhere.
--- Index: campaign_path_key, campaign_closed, counter_pkey, delta_xid.
+-- Reads no task. The cost grows with the rows, with the campaigns anywhere that moved within twenty seconds, and with
+-- what was moved since the last fold; not with tasks or other campaigns. The campaigns directly below a row's are
+-- counted in the index.
+-- Index: campaign_path_key, campaign_parent, campaign_closed, counter_pkey, subtotal_pkey, delta_xid.
 --
 -- The settings leave one plan: one pass over a range of paths, with counters, and the campaigns of
 -- deltas, found by key. If there are more deltas than the statistics say, a join of deltas with campaigns without a
@@ -40,17 +40,58 @@ as $$
 declare
     v_top constant bigint := taskq.campaign_id(p_path);
     v_state constant taskq.campaign_status := taskq.campaign_state(v_top);
-    -- The place of the row's campaign in a lineage.
-    v_level constant integer := (
-        select cardinality(c.lineage) from taskq.campaign c where c.campaign_id = v_top) + p_depth;
-    -- At depth 0 and 1 there is nothing between the top and the row's campaign.
     v_paused bigint[];
     v_cancelled bigint[];
 begin
-    if p_depth is null then
-        select c.paused, c.cancelled into v_paused, v_cancelled from taskq.closed_campaigns(p_path) c;
+    if p_depth is not null then
+        return query
+            with fresh as (
+                select d.campaign_id,
+                       taskq.total(d.waiting) as waiting, taskq.total(d.delayed) as delayed,
+                       taskq.total(d.working) as working, taskq.total(d.done) as done,
+                       taskq.total(d.failed) as failed, taskq.total(d.cancelled) as cancelled,
+                       taskq.total(d.failures) as failures, taskq.total(d.losses) as losses
+                  from taskq.unfolded() d
+                 group by d.campaign_id
+            ), node as (
+                select c.* from taskq.campaign c where p_depth = 0 and c.campaign_id = v_top
+                 union all
+                select c.* from taskq.campaign c where p_depth = 1 and c.parent_id = v_top
+            ), part as (
+                -- A campaign that lost its counter must appear, so that people can audit and remove it.
+                select o.campaign_id as node, o.path, greatest(v_state, o.status) as state, o.paused_why,
+                       (select count(*) from taskq.campaign b where b.parent_id = o.campaign_id) as children,
+                       n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures,
+                       n.losses
+                  from node o
+                  left join lateral taskq.counter_of(o.campaign_id) n on true
+                 union all
+                select o.campaign_id, null, null, null, null,
+                       s.waiting, s.delayed, s.working, s.done, s.failed, s.cancelled, s.failures,
+                       s.losses
+                  from node o
+                 cross join lateral taskq.subtotal_of(o.campaign_id) s
+                 union all
+                select c.lineage[array_position(c.lineage, v_top) + p_depth], null, null, null, null,
+                       f.waiting, f.delayed, f.working, f.done, f.failed, f.cancelled, f.failures,
+                       f.losses
+                  from fresh f
+                 -- With a join, servers before 17 would go through all campaigns.
+                 cross join lateral taskq.campaign_of(f.campaign_id) c
+                 where v_top = any (c.lineage)
+            )
+            select p.node, max(p.path), max(p.state), max(p.paused_why), max(p.children),
+                   taskq.total(p.waiting), taskq.total(p.delayed), taskq.total(p.working),
+                   taskq.total(p.done), taskq.total(p.failed), taskq.total(p.cancelled),
+                   taskq.total(p.failures), taskq.total(p.losses)
+              from part p
+             where p.node is not null
+             group by p.node
+             order by max(p.path);
+        return;
     end if;
 
+    select c.paused, c.cancelled into v_paused, v_cancelled from taskq.closed_campaigns(p_path) c;
     return query
         with fresh as (
             select d.campaign_id,
@@ -61,9 +102,7 @@ begin
               from taskq.unfolded() d
              group by d.campaign_id
         ), part as (
-            -- Each campaign's counts belong to the row of its node.
-            select case when p_depth is null then c.campaign_id else c.lineage[v_level] end as node,
-                   c.campaign_id, c.parent_id, c.path,
+            select c.campaign_id as node, c.campaign_id, c.parent_id, c.path,
                    greatest(
                        v_state, c.status,
                        case when c.lineage && v_cancelled then 'cancelled'::taskq.campaign_status
@@ -75,8 +114,7 @@ begin
               -- A campaign that lost its counter must appear, so that people can audit and remove it.
               left join taskq.counter n on n.campaign_id = c.campaign_id
              union all
-            select case when p_depth is null then c.campaign_id else c.lineage[v_level] end,
-                   null, null, null, null, null,
+            select c.campaign_id, null, null, null, null, null,
                    f.waiting, f.delayed, f.working, f.done, f.failed, f.cancelled, f.failures,
                    f.losses
               from fresh f
@@ -84,11 +122,10 @@ begin
              cross join lateral taskq.campaign_of(f.campaign_id) c
              where v_top = any (c.lineage)
              union all
-            -- At depth null it also counts as a child of the one above it.
+            -- A campaign also counts as a child of the one above it.
             select c.parent_id, null, c.parent_id, null, null, null, 0, 0, 0, 0, 0, 0, 0, 0
               from taskq.subtree(p_path) c
-             where p_depth is null
-               and c.campaign_id <> v_top
+             where c.campaign_id <> v_top
         )
         select p.node,
                min(p.path),  -- a path sorts before those below it
@@ -99,7 +136,6 @@ begin
                taskq.total(p.done), taskq.total(p.failed), taskq.total(p.cancelled),
                taskq.total(p.failures), taskq.total(p.losses)
           from part p
-         where p.node is not null
          group by p.node
          order by min(p.path);
 end

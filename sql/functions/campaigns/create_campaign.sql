@@ -54,6 +54,7 @@ begin
        set lineage = v_parent.lineage || v_id
      where c.campaign_id = v_id;
     insert into taskq.counter (campaign_id) values (v_id);
+    insert into taskq.subtotal (campaign_id) values (v_id);
     perform taskq.change_campaign(p_path, p_spec);
     return v_id;
 end

@@ -1,9 +1,11 @@
--- fold(rest): sums the deltas up, and adds sums as old as `rest` to the counters.
+-- fold(rest): sums the deltas up; once the first of them is as old as `rest`, adds the sums to the counters, and to
+-- the subtotals of the campaigns above.
 --
 -- Result: how many it found that no fold had seen before.
 --
 -- Locks: the row of `fold`, so that one folds at a time (a second returns 0 at once), and the
--- counters of the campaigns moved. Index: delta_xid.
+-- counters of the campaigns moved, with the subtotals above. Nobody changes counters or subtotals without that row.
+-- Index: delta_xid, campaign_pkey, counter_pkey, subtotal_pkey.
 --
 -- Deltas commit in another order than they are written in, so there is no position up to which "all have been
 -- seen". A fold removes just those it sees: a delta that commits later is folded later. Every reader sees
@@ -15,8 +17,9 @@
 -- a `below` that lies in the future means nothing.
 --
 -- Old versions of a counter are in the way too: a reader goes through all that the snapshot keeps. So what
--- moves stays one delta, which each fold writes again above `below`, until it covers the time `rest`. So a counter
--- has at most three versions a minute, however busy its campaign is.
+-- moves stays one delta, which each fold writes again above `below`, until the first covers the time `rest`. Then all
+-- go at once. So a counter, and the subtotal of the root too, has at most three versions a minute, however busy the
+-- campaigns are.
 -- @plan no-jit
 create or replace function taskq.fold(p_rest interval default '20 s')
 returns integer
@@ -52,6 +55,8 @@ begin
                sum(g.first_failures) as first_failures
           from gone g
          group by g.campaign_id
+    ), due as materialized (
+        select min(t.since) <= v_now - p_rest as is_due from total t
     ), kept as (
         insert into taskq.delta (
                campaign_id, since, waiting, delayed, working, done, failed, cancelled, failures,
@@ -59,7 +64,7 @@ begin
         select t.campaign_id, t.since, t.waiting, t.delayed, t.working, t.done, t.failed,
                t.cancelled, t.failures, t.losses, t.first_failures
           from total t
-         where t.since > v_now - p_rest
+         where not (select u.is_due from due u)
     ), added as (
         update taskq.counter c
            set waiting = c.waiting + t.waiting,
@@ -73,7 +78,30 @@ begin
                first_failures = c.first_failures + t.first_failures
           from total t
          where c.campaign_id = t.campaign_id
-           and t.since <= v_now - p_rest
+           and (select u.is_due from due u)
+     returning t.*
+    ), above as (
+        select l.campaign_id,
+               sum(a.waiting) as waiting, sum(a.delayed) as delayed, sum(a.working) as working,
+               sum(a.done) as done, sum(a.failed) as failed, sum(a.cancelled) as cancelled,
+               sum(a.failures) as failures, sum(a.losses) as losses
+          from added a
+         cross join lateral taskq.campaign_of(a.campaign_id) c
+         cross join lateral unnest(c.lineage) as l (campaign_id)
+         where l.campaign_id <> a.campaign_id
+         group by l.campaign_id
+    ), summed as (
+        update taskq.subtotal s
+           set waiting = s.waiting + a.waiting,
+               delayed = s.delayed + a.delayed,
+               working = s.working + a.working,
+               done = s.done + a.done,
+               failed = s.failed + a.failed,
+               cancelled = s.cancelled + a.cancelled,
+               failures = s.failures + a.failures,
+               losses = s.losses + a.losses
+          from above a
+         where s.campaign_id = a.campaign_id
     )
     select sum(t.rows) into v_folded from total t;
 

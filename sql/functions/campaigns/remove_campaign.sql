@@ -2,7 +2,10 @@
 --
 -- Error TQ404: no such campaign. Error TQ409: it is not empty, or it is the root.
 --
--- Locks: the campaign's row; its deltas before its counter, as in fold().
+-- What its counter has leaves the subtotals above; that it has any is since not all its deltas are folded yet. If its
+-- counts are damaged, those above are summed anew.
+--
+-- Locks: the row of `fold`, so that no fold is under way; then the campaign's row.
 -- @roles manager operator
 -- @gateway submitter
 -- @repeat once
@@ -13,7 +16,12 @@ language plpgsql
 as $$
 declare
     v_id constant bigint := taskq.campaign_id(p_path);
+    v_above constant bigint[] := (
+        select array_remove(c.lineage, c.campaign_id) from taskq.campaign c where c.campaign_id = v_id);
+    v_counter taskq.counter;
+    v_moved record;
 begin
+    perform from taskq.fold f for update;
     perform from taskq.campaign c where c.campaign_id = v_id for update;
     if p_path = '/'
        or exists (select from taskq.campaign c where c.parent_id = v_id)
@@ -25,8 +33,37 @@ begin
         raise exception 'campaign % is not empty: remove its tasks and the campaigns below it first', p_path
             using errcode = 'TQ409';
     end if;
-    delete from taskq.delta d where d.campaign_id = v_id;
-    delete from taskq.counter c where c.campaign_id = v_id;
+    with gone as (
+        delete from taskq.delta d where d.campaign_id = v_id
+     returning d.*
+    )
+    select coalesce(sum(g.waiting), 0) as waiting, coalesce(sum(g.delayed), 0) as delayed,
+           coalesce(sum(g.working), 0) as working, coalesce(sum(g.done), 0) as done,
+           coalesce(sum(g.failed), 0) as failed, coalesce(sum(g.cancelled), 0) as cancelled,
+           coalesce(sum(g.failures), 0) as failures, coalesce(sum(g.losses), 0) as losses
+      into v_moved
+      from gone g;
+    delete from taskq.counter n where n.campaign_id = v_id
+ returning n.* into v_counter;
+    if (v_counter.waiting, v_counter.delayed, v_counter.working, v_counter.done, v_counter.failed,
+        v_counter.cancelled, v_counter.failures, v_counter.losses)
+       = (-v_moved.waiting, -v_moved.delayed, -v_moved.working, -v_moved.done, -v_moved.failed,
+          -v_moved.cancelled, -v_moved.failures, -v_moved.losses)
+    then
+        update taskq.subtotal s
+           set waiting = s.waiting - v_counter.waiting,
+               delayed = s.delayed - v_counter.delayed,
+               working = s.working - v_counter.working,
+               done = s.done - v_counter.done,
+               failed = s.failed - v_counter.failed,
+               cancelled = s.cancelled - v_counter.cancelled,
+               failures = s.failures - v_counter.failures,
+               losses = s.losses - v_counter.losses
+         where s.campaign_id = any (v_above);
+    else  -- it was damaged
+        perform taskq.sum_anew(a.campaign_id) from unnest(v_above) as a (campaign_id);
+    end if;
+    delete from taskq.subtotal s where s.campaign_id = v_id;
     delete from taskq.pulse p where p.campaign_id = v_id;
     update taskq.result_index i set dropped = true where i.campaign_id = v_id and not i.dropped;
     delete from taskq.trend t where t.campaign_id = v_id;

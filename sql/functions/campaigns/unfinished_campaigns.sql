@@ -80,9 +80,19 @@ begin
         ), own as materialized (
             -- All campaigns of owners with a quota, wherever they are: one pass for all owners.
             select c.campaign_id, c.owner, c.running_quota
-              from taskq.campaign c
-             where c.owner = any (array(
-                       select distinct b.owner from below b where b.running_quota is not null))
+              from (
+                  select s.* from taskq.campaign s
+                   where v_ids is null
+                     and s.owner = any (array(
+                             select distinct b.owner from below b where b.running_quota is not null))
+                   union all
+                  select s.*
+                    from unnest(
+                             case when exists (select from below b where b.running_quota is not null)
+                                  then v_ids end) as u (campaign_id)
+                   cross join lateral taskq.campaign_of(u.campaign_id) s
+                   where s.owner in (select b.owner from below b where b.running_quota is not null)
+              ) c
         ), bounded as materialized (
             select w.owner, greatest(0, min(w.running_quota) - taskq.total(w.working)) as room
               from (

@@ -1,9 +1,10 @@
 -- attempt_sample(path, most, with_results): a sample of at most `most` of the latest attempts at and below a path. A
 -- part of latest_attempts(), latest_results() and failing_tasks(); not for clients.
 --
--- Takes the 50 campaigns in which most tasks run, and the same number of attempts from each; what small campaigns
--- leave goes to larger ones. In each campaign it takes attempts of the tasks that were seeded last: claims go in that
--- order. No index has attempts by session, so a host that does little has few in the sample.
+-- Takes the 50 campaigns in which most tasks run, of a large queue those of notable_counts(), and the same number of
+-- attempts from each; what small campaigns leave goes to larger ones. In each campaign it takes attempts of the tasks
+-- that were seeded last: claims go in that order. No index has attempts by session, so a host that does little has few
+-- in the sample.
 -- outcome: as in `attempt`, or refused. outdated: claimed before the campaign or an input was last changed, before it
 --     was opened again, or before a ban of the host or site ended: failures that were repaired since accuse nobody.
 -- run_s: see ran_s(); at least 1 ms.
@@ -12,7 +13,8 @@
 -- Error TQ404: no such campaign.
 --
 -- Reads `most` attempts, however many there are, and their sessions if a ban has ended; else it costs as much as
--- counts(). Plans: see tasks(). Index: attempt_pkey, refused_pkey, session_pkey, ban_pkey, and those of counts().
+-- notable_counts(). Plans: see tasks(). Index: attempt_pkey, refused_pkey, session_pkey, ban_pkey, and those of
+-- notable_counts().
 -- @plan generic by-key
 create or replace function taskq.attempt_sample(
     p_path text,
@@ -48,7 +50,7 @@ begin
         select k.campaign_id
           from (
               select c.campaign_id, c.done + c.failures + c.losses as attempts, c.path
-                from taskq.counts(p_path, null) c
+                from taskq.notable_counts(p_path) c
                where c.done + c.failures + c.losses > 0
                   or exists (select from taskq.refused r where r.campaign_id = c.campaign_id offset 0)
                order by c.working desc, c.done + c.failures + c.losses desc, c.path

@@ -17,7 +17,7 @@ from tests.helpers.plans import ExecutedPlans, watched
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
 
-TABLES = ("campaign", "counter", "delta", "task", "spec", "attempt")
+TABLES = ("campaign", "counter", "subtotal", "delta", "task", "spec", "attempt")
 WAYS = {
     "campaign by campaign_path_key",
     "campaign by campaign_pkey",
@@ -25,6 +25,7 @@ WAYS = {
     "campaign by campaign_parent",
     "campaign by campaign_owner",
     "counter by counter_pkey",
+    "subtotal by subtotal_pkey",
     "delta by delta_xid",
 }
 
@@ -35,8 +36,10 @@ QUESTIONS = {
     "servable": "select * from taskq.servable('/a', null, '{}', 3)",
 }
 
-#: Statements that ask for what is unfinished.
+#: Statements that ask for what is unfinished, or for the sums of a tree.
 OF_UNFINISHED = {
+    "status": ("select * from taskq.counts('/', 0)", {}),
+    "left over": ("select * from taskq.left_over('/', '{}')", {}),
     "servable": ("select * from taskq.servable('/', null, '{}', 3)", {}),
     "claimable": (
         """select * from taskq.claimable('[{"path": "/", "lifetime_s": null, "offers": []}]')""",

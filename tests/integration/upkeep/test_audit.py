@@ -69,7 +69,7 @@ def test_each_breach_is_found_by_its_check_alone(
 @pytest.mark.parametrize("name", ["waiting", "working", "done", "failures", "losses"])
 def test_counter_that_is_not_a_recount_is_found(queue: Client, history: History, name: str) -> None:
     """It reports counts and recounts side by side."""
-    history.count(f"{name} = {name} + 1")
+    history.count(name, 1)
     (violation,) = queue.audit()
     assert (violation.check, violation.task_id) == ("counts", None)
     assert name in violation.text
@@ -83,15 +83,15 @@ def test_counter_that_is_gone_is_found(queue: Client, history: History) -> None:
     history.postgres.execute(
         "delete from taskq.counter where campaign_id = %s", [history.campaign.campaign_id]
     )
-    (violation,) = queue.audit()
-    assert (violation.campaign, violation.check) == ("/c", "counts")
+    found = {(violation.campaign, violation.check) for violation in queue.audit()}
+    assert found == {("/", "subtotals"), ("/c", "counts")}
 
 
 @pytest.mark.thorough
 def test_task_that_is_gone_is_found(queue: Client, history: History) -> None:
     """A spec and attempts without a task, though the counts agree."""
     history.breach("waiting", "delete from taskq.task where task_id = %(task)s")
-    history.count("waiting = waiting - 1")
+    history.count("waiting", -1)
     (violation,) = queue.audit()
     assert violation.check == "halves"
     assert violation.rows["task"] is None
@@ -250,7 +250,7 @@ def test_audit_command_lists_violations_and_fails(
     assert taskq.out("audit") == "9 tasks in 2 campaigns: no violations.\n"
     assert taskq.json("audit", "/c") == []
     history.breach("delayed", in_task(due_at="null"))
-    history.count("done = done + 1")
+    history.count("done", 1)
     result = taskq("audit", "--output", "jsonl")
     assert result.exit_code == 1
     assert result.stderr == "Error: 2 violations found.\n"
@@ -272,7 +272,7 @@ def test_audit_command_lists_violations_and_fails(
 @pytest.mark.parametrize("output", ["table", "jsonl"])
 def test_full_disk_is_no_violation(history: History, dsn: str, output: str) -> None:
     """Nor a defect of ours: the exit code is that of output that cannot be written."""
-    history.count("done = done + 1")
+    history.count("done", 1)
     with (
         Path("/dev/full").open("w") as full,
         CommandLine(dsn).process("audit", "-o", output, stdout=full) as audit,
