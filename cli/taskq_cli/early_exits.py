@@ -11,7 +11,9 @@ from contextlib import ExitStack, contextmanager
 
 import click
 
+from taskq import Campaign
 from taskq.model.errors import LoginRefused, OutputFailed, TaskqError, Unavailable, UsageError
+from taskq.model.words import counted
 from taskq_cli.display.text import one_line
 
 
@@ -65,6 +67,17 @@ def stopped_by_signals() -> Iterator[threading.Event]:
             before = signal.signal(number, lambda *_: stop.set())
             former.callback(signal.signal, number, before)
         yield stop
+
+
+def confirm_mixing(campaign: Campaign, *, yes: bool) -> None:
+    """Ask before results that come by another recipe are added to those that are there."""
+    status = campaign.status(below=False)
+    if status.done:
+        confirm(
+            f"{campaign.path} has {counted(status.done, 'result')}. Those that come after this "
+            "change are computed in another way. Change it?",
+            yes=yes,
+        )
 
 
 def confirm(question: str, *, yes: bool) -> None:

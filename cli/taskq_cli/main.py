@@ -15,6 +15,7 @@ SECTIONS: Final[Sections] = {
         "campaign": "campaign:campaign",
         "ls": "status:ls",
         "tree": "status:tree",
+        "diff": "campaign:diff",
         "seed": "seed:seed",
         "input": "files:inputs",
         "status": "status:status",

@@ -127,6 +127,7 @@ create table taskq.campaign (
     memory_learns boolean not null default false,
     gpu_memory bigint,
     named_resources text[] not null default '{}',
+    recipe integer,
     max_running integer generated always as (
         least(running_limit, running_quota,
               case when max_running_per_site is not null then 1000000000 end,
@@ -197,6 +198,7 @@ create index campaign_learns on taskq.campaign (campaign_id) where memory_learns
 create index campaign_named on taskq.campaign (campaign_id) where named_limits <> '{}';
 
 comment on table taskq.campaign is 'The tree of campaigns, with what agents and the server must know of each.';
+comment on column taskq.campaign.recipe is 'Its recipe now, see the table `recipe`; null: the first.';
 comment on column taskq.campaign.path is '/ for the root, else /name/name.';
 comment on column taskq.campaign.lineage is
     'Ids from the root to the campaign itself, so that "is an ancestor paused" is a few look-ups by key.';
@@ -269,6 +271,26 @@ comment on column taskq.campaign.hedged is 'How many tasks have had a second att
 
 
 -- Owners.
+
+create table taskq.recipe (
+    campaign_id bigint not null,
+    change integer not null,
+    recipe integer not null,
+    changed_at timestamptz not null,
+    changed_by text not null,
+    handler jsonb,
+    params jsonb not null,
+    inputs jsonb not null,
+    constraint recipe_pkey primary key (campaign_id, change)
+);
+
+comment on table taskq.recipe is
+    'How the results of a campaign are computed: a row for each change of handler, parameters or inputs, once results '
+    'could differ; none while there is one recipe only. Rows never change.';
+comment on column taskq.recipe.change is '1, 2, 3 ...';
+comment on column taskq.recipe.recipe is 'Equal content has one number, that of the first time.';
+comment on column taskq.recipe.changed_by is 'A login, or a token.';
+comment on column taskq.recipe.handler is 'Without the key that seals arguments.';
 
 create table taskq.quota (
     owner text collate "C" not null,

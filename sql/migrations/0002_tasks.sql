@@ -356,23 +356,6 @@ comment on column taskq.counter.failures is 'Attempts that failed.';
 comment on column taskq.counter.losses is 'Attempts whose agents were lost.';
 comment on column taskq.counter.first_failures is 'Of the failures, those of first attempts.';
 
-create table taskq.subtotal (
-    campaign_id bigint not null,
-    waiting bigint not null default 0,
-    delayed bigint not null default 0,
-    working bigint not null default 0,
-    done bigint not null default 0,
-    failed bigint not null default 0,
-    cancelled bigint not null default 0,
-    failures bigint not null default 0,
-    losses bigint not null default 0,
-    constraint subtotal_pkey primary key (campaign_id)
-)
-with (fillfactor = 50);
-
-comment on table taskq.subtotal is
-    'The sums of the counters of all campaigns below a campaign, so that the ended ones are summed once; see fold.sql.';
-
 create table taskq.delta (
     campaign_id bigint not null,
     xid xid8 not null default pg_current_xact_id(),
@@ -411,6 +394,5 @@ comment on column taskq.fold.below is 'All deltas of transactions below this one
 
 insert into taskq.fold (below) values ('0');
 
--- The counts of the root.
+-- The counter of the root.
 insert into taskq.counter (campaign_id) select campaign_id from taskq.campaign;
-insert into taskq.subtotal (campaign_id) select campaign_id from taskq.campaign;

@@ -310,3 +310,24 @@ comment on column taskq.notify_watch.look is 'The number of the last look, which
 comment on column taskq.notify_watch.noted is 'The last look whose conditions were stored; earlier ones come too late.';
 
 insert into taskq.notify_watch (due_at) values ('-infinity');
+
+
+create table taskq.subtotal (
+    campaign_id bigint not null,
+    waiting bigint not null default 0,
+    delayed bigint not null default 0,
+    working bigint not null default 0,
+    done bigint not null default 0,
+    failed bigint not null default 0,
+    cancelled bigint not null default 0,
+    failures bigint not null default 0,
+    losses bigint not null default 0,
+    constraint subtotal_pkey primary key (campaign_id)
+)
+with (fillfactor = 50);
+
+comment on table taskq.subtotal is
+    'The sums of the counters of all campaigns below a campaign, so that the ended ones are summed once; see fold.sql.';
+
+-- Of the root.
+insert into taskq.subtotal (campaign_id) select campaign_id from taskq.campaign;

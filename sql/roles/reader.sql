@@ -4,7 +4,7 @@ grant select (pilot_id, name, key, path, driver, settings, status, paused_why, f
     trouble, retry_at, next_number, looked_at, looked_from, created_at) on taskq.pilot to {login};
 grant select (name, path, events, target, reach, after_s, login, created_at, attempts, trouble, retry_at,
     sent_at, sent_from) on taskq.notify_rule to {login};
-grant select on taskq.installation, taskq.campaign, taskq.spec, taskq.blob, taskq.blob_part,
+grant select on taskq.installation, taskq.campaign, taskq.recipe, taskq.spec, taskq.blob, taskq.blob_part,
     taskq.front_refiller, taskq.front_list, taskq.brake, taskq.refusal, taskq.refused, taskq.refused_hello,
     taskq.ban, taskq.pilot_job, taskq.notify_event, taskq.trend, taskq.sharing,
     taskq.gateway to {login};

@@ -119,6 +119,8 @@ class AsyncCampaign(_Twin[Campaign]):
 
     spec = _same(Campaign.spec)
     change = _same(Campaign.change)
+    changes = _same(Campaign.changes)
+    recipe = _same(Campaign.recipe)
     add_input = _same(Campaign.add_input)
     inputs = _same(Campaign.inputs)
     remove_input = _same(Campaign.remove_input)

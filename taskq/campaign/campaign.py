@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from taskq.campaign import indexes, reading, verbs
+from taskq.campaign import indexes, reading, recipes, verbs
 from taskq.campaign.bulk import Choice, OnBulk
 from taskq.campaign.indexes import ResultIndex
 from taskq.campaign.priorities import Extreme, Prioritised, checked, prioritise
@@ -27,6 +27,7 @@ from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Clash, ResultLost
+from taskq.model.recipes import Recipe, RecipeChange
 from taskq.model.seed import Seed
 from taskq.model.views import Attempt, Failure, FailureCause, Hedges, Result, Status, TaskView
 from taskq.results.cursor import Cursor
@@ -70,6 +71,14 @@ class Campaign:
         With a shorter backoff, delayed tasks come due earlier too.
         """
         verbs.change(self._subtree, spec, inputs)
+
+    def changes(self) -> list[RecipeChange]:
+        """Return the changes of handler, parameters and inputs, by which results are computed."""
+        return recipes.changes(self._subtree)
+
+    def recipe(self, number: int | None = None) -> Recipe:
+        """Return handler, parameters and inputs, now or in a recipe; raise `NotFound`."""
+        return recipes.recipe(self._subtree, number)
 
     def add_input(
         self, path: str | Path, name: str | None = None, *, blobs: BlobStore | None = None

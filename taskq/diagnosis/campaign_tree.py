@@ -53,13 +53,12 @@ class Base:
 class TreeReadings:
     """What a tree is made of, each part as it was last read.
 
-    whole: whether all campaigns are read, or of a large queue only those about which there is
-    something to say. statuses: own counts, ordered by path. sums: those with all below, by path,
-    unless all campaigns are read. bases: where paces begin, by campaign. usual_s: mean run
-    times of the campaigns in which most tasks work and of which no pace is known, of full starts
-    where many tasks have one. scopes: how many
-    agents serve just that campaign with all below it; None if not known. dues: when the last
-    delayed task of a campaign is due, by a monotonic clock, as far as known.
+    whole: all campaigns, or of a large queue only those about which there is something to say.
+    statuses: own counts, ordered by path. sums: with all below, by path, unless whole. bases: where
+    paces begin, by campaign. usual_s: mean run times of the campaigns in which most tasks work and
+    of which no pace is known, of full starts where many tasks have one. scopes: how many agents
+    serve just that campaign with all below it; None if not known. dues: when the last delayed task
+    of a campaign is due, by a monotonic clock, as far as known.
     """
 
     path: str
@@ -175,10 +174,7 @@ class TreeReadings:
 
 
 def read_tree(queries: Queries, path: str, *, whole: bool = False) -> Tree:
-    """Read the tree of a campaign once, without counts of agents; raise `NotFound`.
-
-    whole: see `TreeReadings`.
-    """
+    """Read the tree of a campaign once, without agents; raise `NotFound`. See `TreeReadings`."""
     return TreeReadings(path, whole=whole).tree(queries)
 
 

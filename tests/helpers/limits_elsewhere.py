@@ -21,7 +21,7 @@ OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "argument of a function as a blob",
         "`InvalidTask`; TQ400",
     ),
-    ("sql/functions/files/add_input.sql", r" >= (\d+) then", "", "inputs of a campaign", "TQ400"),
+    ("sql/functions/files/put_input.sql", r" >= (\d+) then", "", "inputs of a campaign", "TQ400"),
     (
         "sql/functions/tasks/filter_path.sql",
         r"filter\) > (\d+)",

@@ -314,7 +314,7 @@ UPKEEP: Final = (
     Mutant(
         "fold-loses-what-is-not-rested",
         "sql/functions/campaigns/fold.sql",
-        "         where t.since > v_now - p_rest\n",
+        "         where not (select u.is_due from due u)\n",
         "         where false\n",
         "Moves that are too young for the counters are lost.",
         _COUNTS,

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 import click
 
 from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.diagnosis.tables.campaigns import CHANGES
 from taskq.ingest.campaign_file import CampaignFile, read_campaign_file
+from taskq.model.columns import Column
 from taskq.model.errors import Conflict, UsageError
+from taskq.model.recipes import Difference, differences
 from taskq.model.requirements import resources_text
 from taskq.model.settings import settings
 from taskq.model.views import Status
 from taskq.model.words import counted, duration
 from taskq_cli.commands.results import index
 from taskq_cli.commands.tasks import cancel
-from taskq_cli.display.output import facts, write_record
+from taskq_cli.display.output import facts, write_record, write_records
 from taskq_cli.display.overview import resume_commands
 from taskq_cli.display.progress import chunk_display
-from taskq_cli.early_exits import confirm, resumable
+from taskq_cli.early_exits import confirm, confirm_mixing, resumable
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.campaign import SpecOptions, spec_options
 from taskq_cli.options.shared import (
     campaign_file_option,
     dry_run_option,
+    limit_option,
     path_argument,
+    reading_options,
     shared_options,
     yes_option,
 )
@@ -105,12 +110,16 @@ def create(
 @path_argument()
 @spec_options
 @campaign_file_option
+@yes_option
 @shared_options
-def change(invocation: Invocation, *, path: str, options: SpecOptions, file: Path | None) -> None:
+def change(
+    invocation: Invocation, *, path: str, options: SpecOptions, file: Path | None, yes: bool
+) -> None:
     """Change settings of the campaign at PATH; the others stay.
 
     The change applies to tasks that are claimed afterwards; a shorter backoff also to those that
-    are delayed already.
+    are delayed already. If it gives the campaign another recipe (handler, parameters, inputs) and
+    there are results, it asks first; `taskq campaign changes` lists these changes.
 
     Example:
       taskq campaign change /demo/sleep --time-limit 120 --max-attempts 5
@@ -120,20 +129,78 @@ def change(invocation: Invocation, *, path: str, options: SpecOptions, file: Pat
     content = None if file is None else read_campaign_file(file)
     with invocation.client() as client:
         target = client.campaign(path)
-        spec = options.applied(target.spec() if content is None else _base(path, content))
+        was = target.spec()
+        spec = options.applied(was if content is None else _base(path, content))
+        if (spec.handler, spec.params) != (was.handler, was.params):
+            confirm_mixing(target, yes=yes)
         target.change(spec)
     write_record(invocation.output, spec.to_json(), f"The campaign {path} is changed.")
 
 
 @campaign.command()
 @path_argument()
+@limit_option
+@reading_options
+def changes(invocation: Invocation, *, path: str, limit: int | None) -> None:
+    """List the recipes of the campaign at PATH: how its results were computed.
+
+    A recipe is its handler, parameters and inputs; each change of these is a line. Content that it
+    has had before gets its old number. Changes before the first task do not count.
+
+    Example:
+      taskq campaign changes /demo/dock
+    """
+    with invocation.reader() as client:
+        found = client.campaign(path).changes()
+    write_records(invocation.output, found, CHANGES, limit=limit)
+
+
+@click.command()
+@path_argument()
+@click.argument("other", metavar="OTHER")
+@limit_option
+@reading_options
+def diff(invocation: Invocation, *, path: str, other: str, limit: int | None) -> None:
+    """Compare how two campaigns compute their results: handler, parameters and inputs.
+
+    Example:
+      taskq diff /demo/first /demo/second
+    """
+    with invocation.reader() as client:
+        found = differences(client.campaign(path).recipe(), client.campaign(other).recipe())
+    columns: list[Column[Difference]] = [
+        Column("what"),
+        Column(path, lambda it: _as_json(it.first)),
+        Column(other, lambda it: _as_json(it.second)),
+    ]
+    write_records(invocation.output, found, columns, limit=limit)
+
+
+def _as_json(value: object) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+@campaign.command()
+@path_argument()
+@click.option(
+    "--recipe",
+    "number",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Show this recipe instead: handler, parameters and inputs.",
+)
 @shared_options
-def show(invocation: Invocation, path: str) -> None:
+def show(invocation: Invocation, path: str, number: int | None) -> None:
     """Show the settings of the campaign at PATH.
 
     Example:
       taskq campaign show /demo/sleep --output json
     """
+    if number is not None:
+        with invocation.client() as client:
+            found = asdict(client.campaign(path).recipe(number))
+        write_record(invocation.output, found, facts({"path": path, **found}))
+        return
     with invocation.client() as client:
         target = client.campaign(path)
         spec, status, learnt = target.spec(), target.status(), target.learnt_memory()

@@ -15,6 +15,7 @@ from taskq.model.errors import NotFound, ResultLost, UsageError
 from taskq.model.words import counted
 from taskq.results.selection import select
 from taskq_cli.display.output import as_record, write_record, write_records
+from taskq_cli.early_exits import confirm_mixing
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.best import best_of, check_ranking, group_option, ranked_by, ranking_options
 from taskq_cli.options.shared import (
@@ -24,6 +25,7 @@ from taskq_cli.options.shared import (
     path_argument,
     shared_options,
     where_option,
+    yes_option,
 )
 
 
@@ -44,20 +46,30 @@ def inputs() -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", metavar="NAME", help="Name of the input. [default: the name of FILE]")
 @blobs_option
+@yes_option
 @shared_options
 def add(
-    invocation: Invocation, *, path: str, file: Path, name: str | None, blobs: str | None
+    invocation: Invocation,
+    *,
+    path: str,
+    file: Path,
+    name: str | None,
+    blobs: str | None,
+    yes: bool,
 ) -> None:
     """Store FILE, at most 1 GiB, as an input of the campaign at PATH.
 
-    It replaces an input of the same name for tasks that agents claim afterwards.
+    It replaces an input of the same name for tasks that agents claim afterwards. If there are
+    results already, it asks first; `taskq campaign changes` lists such changes.
 
     Example:
       taskq input add /demo/dock receptors/1lf3.pdbqt --name receptor.pdbqt
     """
     with invocation.client() as client:
         store = open_blobs(client.queries, blobs)
-        added = client.campaign(path).add_input(file, name, blobs=store)
+        target = client.campaign(path)
+        confirm_mixing(target, yes=yes)
+        added = target.add_input(file, name, blobs=store)
     name = file.name if name is None else name
     record = {"path": path, "name": name, "digest": added.digest, "size": added.size}
     text = f"The input {name} of {path} is stored: {added.size:,} bytes."

@@ -126,14 +126,15 @@ begin
       using v_new;
     perform taskq.forget_refusals(v_now.campaign_id);
     if v_spec ? 'inputs' then
-        perform taskq.remove_input(p_path, k.name)
+        perform taskq.drop_input(p_path, k.name)
            from taskq.campaign c
           cross join lateral jsonb_object_keys(c.inputs) as k (name)
           where c.campaign_id = v_now.campaign_id
             and not v_spec -> 'inputs' ? k.name;
-        perform taskq.add_input(p_path, i.name, i.value ->> 'digest', (i.value ->> 'size')::bigint)
+        perform taskq.put_input(p_path, i.name, i.value ->> 'digest', (i.value ->> 'size')::bigint)
            from jsonb_each(v_spec -> 'inputs') as i (name, value);
     end if;
+    perform taskq.note_recipe(v_now);
     return (select c.revision from taskq.campaign c where c.campaign_id = v_now.campaign_id);
 end
 $$;

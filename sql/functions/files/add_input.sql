@@ -5,7 +5,7 @@
 -- Result: the campaign's revision. Error TQ404: no such campaign. Error TQ400: a malformed name or
 --     digest, or more than 100 inputs. Error TQ409: see check_bytes().
 --
--- Locks: the campaign's row.
+-- Locks: the campaign's row. See put_input(), and note_recipe().
 -- @roles submitter
 -- @gateway submitter
 -- @repeat safe
@@ -16,38 +16,12 @@ returns integer
 language plpgsql
 as $$
 declare
-    v_campaign taskq.campaign;
-    v_input constant jsonb := jsonb_build_object('digest', p_digest, 'size', p_size);
+    v_before taskq.campaign;
+    v_revision integer;
 begin
-    if p_name !~ '^[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99}$' then
-        raise exception
-            'the name of an input must be 1 to 100 letters, digits and . _ + @ = , - and not %',
-            quote_literal(p_name)
-            using errcode = 'TQ400';
-    end if;
-    if p_digest !~ '^[0-9a-f]{64}$' or p_size not between 0 and 1073741824 then
-        raise exception 'the digest of an input has 64 digits, 0-9 and a-f, and its size is at most 1 GiB'
-            using errcode = 'TQ400';
-    end if;
-    select c.* into v_campaign from taskq.campaign c where c.path = p_path for update;
-    if not found then
-        raise exception 'no campaign %', p_path using errcode = 'TQ404';
-    end if;
-    if v_campaign.inputs -> p_name = v_input then
-        return v_campaign.revision;
-    end if;
-    if (select count(*) from jsonb_object_keys(v_campaign.inputs - p_name)) >= 100 then
-        raise exception 'campaign % has 100 inputs, the most allowed: remove one (taskq input rm)', p_path
-            using errcode = 'TQ400';
-    end if;
-    perform taskq.check_bytes(
-        v_campaign.owner,
-        p_size - coalesce((v_campaign.inputs -> p_name ->> 'size')::bigint, 0));
-    update taskq.campaign c
-       set inputs = c.inputs || jsonb_build_object(p_name, v_input),
-           revision = c.revision + 1
-     where c.campaign_id = v_campaign.campaign_id;
-    perform taskq.forget_refusals(v_campaign.campaign_id);  -- agents that lacked it try again
-    return v_campaign.revision + 1;
+    select c.* into v_before from taskq.campaign c where c.path = p_path for update;
+    v_revision := taskq.put_input(p_path, p_name, p_digest, p_size);
+    perform taskq.note_recipe(v_before);
+    return v_revision;
 end
 $$;

@@ -3,7 +3,7 @@
 --
 -- Result: the campaign's revision. Error TQ404: no such campaign, or no such input.
 --
--- Locks: the campaign's row, and its refusals.
+-- Locks: the campaign's row, and its refusals. See drop_input(), and note_recipe().
 -- @roles submitter
 -- @gateway submitter
 -- @repeat once
@@ -12,21 +12,12 @@ returns integer
 language plpgsql
 as $$
 declare
-    v_campaign bigint;
+    v_before taskq.campaign;
     v_revision integer;
 begin
-    update taskq.campaign c
-       set inputs = c.inputs - p_name,
-           revision = c.revision + 1
-     where c.path = p_path
-       and c.inputs ? p_name
- returning c.campaign_id, c.revision into v_campaign, v_revision;
-    if not found then
-        perform taskq.campaign_id(p_path);
-        raise exception 'campaign % has no input %', p_path, quote_literal(p_name)
-            using errcode = 'TQ404';
-    end if;
-    perform taskq.forget_refusals(v_campaign);
+    select c.* into v_before from taskq.campaign c where c.path = p_path for update;
+    v_revision := taskq.drop_input(p_path, p_name);
+    perform taskq.note_recipe(v_before);
     return v_revision;
 end
 $$;

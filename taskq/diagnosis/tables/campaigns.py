@@ -9,6 +9,7 @@ from typing import Final
 
 from taskq.diagnosis.campaign_tree import CampaignNode, Tree
 from taskq.model.columns import Column, texts
+from taskq.model.recipes import RecipeChange
 from taskq.model.seed import STATUSES
 from taskq.model.views import Status
 
@@ -17,6 +18,16 @@ _RATE: Final = (
 )
 _ETA: Final = (
     "When all tasks that can end have ended; with a + some cannot, and the campaign says which."
+)
+
+
+#: Changes of a campaign's recipe.
+CHANGES: Final[tuple[Column[RecipeChange], ...]] = (
+    Column("change"),
+    Column("recipe"),
+    Column("when", lambda change: change.changed_at),
+    Column("by", lambda change: change.changed_by),
+    Column("what", lambda change: change.what, gives_way=True),
 )
 
 

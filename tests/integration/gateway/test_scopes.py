@@ -38,6 +38,7 @@ EVERYWHERE: dict[str, Any] = {
     "within": ["/"],
     "fields": '[["payload", "n"]]',
     "stretches": 5,
+    "recipe": 1,
     "each": 5,
 }
 
