@@ -109,7 +109,7 @@ def test_unknown_agents_count_as_refused_and_not_as_idle(
         load.wait(lambda totals: totals.refused == AGENTS, SOON_S)
 
 
-def test_a_gateway_that_vanishes_is_noticed(stage: Stage, gateways: RunningGateways) -> None:
+def test_gateway_that_vanishes_is_noticed(stage: Stage, gateways: RunningGateways) -> None:
     """A rate that was measured meanwhile is no figure."""
     stage.seed(20_000)
     with AgentLoad(WORK, gateways.addresses, opened(stage)) as load:
@@ -130,7 +130,7 @@ def test_agents_that_run_out_of_tasks_give_no_figure(
         measurement.run(stage.database, gateways, lone, opened(stage), 0.2)
 
 
-def test_a_load_that_is_interrupted_leaves_no_process(
+def test_load_that_is_interrupted_leaves_no_process(
     stage: Stage, gateways: RunningGateways
 ) -> None:
     """Ctrl-C ends the agents."""

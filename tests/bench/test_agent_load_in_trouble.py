@@ -59,7 +59,7 @@ def test_agents_ask_again_after_trouble(gateway: HttpGateway, reply: Reply, kind
         assert load.totals().errors == {kind: WORK.agents}
 
 
-def test_a_kept_connection_that_was_closed_is_opened_again(gateway: HttpGateway) -> None:
+def test_kept_connection_that_was_closed_is_opened_again(gateway: HttpGateway) -> None:
     """Gateways close what was idle for long, and that is no error."""
     first(gateway, 1, Reply(hang_up=True))
     with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as load:
@@ -96,7 +96,7 @@ def test_agent_waits_for_the_time_of_retry_after_before_it_comes_again(
     assert again_at - first_at >= RETRY_S
 
 
-def test_an_attempt_that_is_given_away_twice_is_noticed(gateway: HttpGateway) -> None:
+def test_attempt_that_is_given_away_twice_is_noticed(gateway: HttpGateway) -> None:
     """That must never be, so a measurement in which it was is worth nothing."""
     with gateway_of(MemoryQueue([{"n": 0}])) as other:
         other.tokens = gateway.tokens

@@ -68,14 +68,14 @@ def test_interrupted_measurement_leaves_no_process_and_no_database(
     assert value(postgres, "select count(*) from pg_database where datname = %s", *names) == 0
 
 
-def test_a_held_snapshot_stands_still_while_others_work(stage: Stage) -> None:
+def test_held_snapshot_stands_still_while_others_work(stage: Stage) -> None:
     """What the case says about a held snapshot was measured under one."""
     stage.seed(100)
     with held_snapshot(stage.database):
         stage.finish(LOAD, 100)
 
 
-def test_a_snapshot_that_got_lost_is_noticed(stage: Stage, postgres: Postgres) -> None:
+def test_snapshot_that_got_lost_is_noticed(stage: Stage, postgres: Postgres) -> None:
     """A figure without the snapshot is not printed as one under it."""
     with pytest.raises((Conflict, Unavailable)), held_snapshot(stage.database):
         postgres.execute(

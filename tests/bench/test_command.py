@@ -24,7 +24,7 @@ def command(dsn: str) -> CommandLine:
 
 
 @pytest.mark.thorough
-def test_a_server_without_durable_commits_is_refused(command: CommandLine) -> None:
+def test_server_without_durable_commits_is_refused(command: CommandLine) -> None:
     """The tests' own server has fsync off, so it gets no figures."""
     exit_code, said = command.refused("run", "one-row")
     assert exit_code == ServerUnsuitable.exit_code
@@ -36,7 +36,7 @@ def test_list_names_every_case(command: CommandLine) -> None:
     assert [row["case"] for row in command.json("list")] == list(cases.CASES)
 
 
-def test_a_group_stands_for_its_cases() -> None:
+def test_group_stands_for_its_cases() -> None:
     """In their order, each once, whatever else is named."""
     gateway = [name for name in cases.CASES if name.startswith("gateway-")]
     assert cases.chosen(["gateway"]) == gateway
@@ -78,7 +78,7 @@ def test_settings_are_read_back_wherever_they_are_made(
     assert {row["place"] for row in rows if row["setting"] in {"1234", "1234kB"}} == {place}
 
 
-def test_a_function_that_makes_commits_volatile_is_named(
+def test_function_that_makes_commits_volatile_is_named(
     postgres: Postgres, database: Database, tmp_path: Path
 ) -> None:
     """The refusal says where the setting is made."""

@@ -112,7 +112,7 @@ def test_agents_in_a_closed_loop_deliver_what_they_hold(stage: Stage, tmp_path: 
     assert stage.client.campaign(CAMPAIGN).status().working == 0
 
 
-def test_a_report_without_a_verdict_is_delivered_again(gateway: HttpGateway) -> None:
+def test_report_without_a_verdict_is_delivered_again(gateway: HttpGateway) -> None:
     """A gateway whose database is away may answer the claim alone."""
     without = Reply(200, b'{"acks": [], "tasks": []}')
     gateway.substitute = once(lambda: without, after=3)
@@ -142,14 +142,14 @@ def test_redis_can_be_flushed_killed_and_started_again(redis: Redis) -> None:
     assert (redis.entries(), redis.url) == (0, url)
 
 
-def test_a_redis_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_redis_that_does_not_start_says_why(tmp_path: Path) -> None:
     """It gets the server's answers."""
     (tmp_path / "redis.sock").mkdir()
     with pytest.raises(Unavailable, match=r"(?s)does not answer: .*socket"):
         Redis(tmp_path)
 
 
-def test_a_keeper_that_ends_by_itself_is_noticed(stage: Stage, tmp_path: Path) -> None:
+def test_keeper_that_ends_by_itself_is_noticed(stage: Stage, tmp_path: Path) -> None:
     """A front that nobody fills would be measured as one that does not help."""
     with (
         pytest.raises(Unavailable, match=r"the keeper has ended: (?s:.*)no-such-option"),
@@ -166,6 +166,6 @@ def test_unrest_ends_with_its_block(stage: Stage, postgres: Postgres) -> None:
     assert value(postgres, f"select count(*) {mine} and state <> 'idle'") == 0
 
 
-def test_the_group_of_the_front_names_its_cases() -> None:
+def test_group_of_the_front_names_its_cases() -> None:
     """The group `front` prints the whole table."""
     assert cases.chosen(["front"]) == [name for name in cases.CASES if name.startswith("front-")]

@@ -18,7 +18,7 @@ def counted(latencies: list[float]) -> list[int]:
 
 
 @pytest.mark.parametrize("share", [0.5, 0.99, 1.0])
-def test_a_quantile_is_at_most_a_bucket_above_the_truth(share: float) -> None:
+def test_quantile_is_at_most_a_bucket_above_the_truth(share: float) -> None:
     """Never below it, and within 2.2 % of it."""
     latencies = sorted(10 ** random.uniform(-4.5, 2) for _ in range(2_000))
     truth = latencies[math.ceil(share * len(latencies)) - 1]
@@ -36,7 +36,7 @@ def test_of_nothing_there_is_no_quantile() -> None:
     assert math.isnan(quantile_s([0] * BUCKETS, 0.5))
 
 
-def test_the_share_within_a_time_counts_the_bucket_that_holds_it() -> None:
+def test_share_within_a_time_counts_the_bucket_that_holds_it() -> None:
     """Whatever took no longer is in it."""
     counts = counted([0.001] * 3 + [0.1] * 2 + [5.0] * 5)
     assert share_within(counts, 0.1) == 0.5

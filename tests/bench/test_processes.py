@@ -45,7 +45,7 @@ def children(pid: int) -> list[int]:
     return [int(number) for number in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_the_server_is_the_parent_of_its_connections(database: Database) -> None:
+def test_server_is_the_parent_of_its_connections(database: Database) -> None:
     """So it reports the time of all its processes, not that of one connection."""
     root = processes.server_process(database)
     assert root is not None

@@ -65,7 +65,7 @@ def test_each_case_says_in_a_line_what_it_does() -> None:
     assert all(cases.summary(name).endswith(".") for name in cases.CASES)
 
 
-def test_an_exchange_touches_what_it_must_and_no_more(bench: Bench) -> None:
+def test_exchange_touches_what_it_must_and_no_more(bench: Bench) -> None:
     """Two rows of tasks, one of a span, an attempt, a delta; no more next to 100 times as many."""
     found = {finding.what: finding for finding in cases.run(bench, ["touched"])}
     rewritten, moved, recorded, counted, scans = [finding.ours for finding in found.values()][:5]

@@ -55,7 +55,7 @@ def far() -> Iterator[socket.socket]:
         yield end
 
 
-def test_an_answer_takes_the_delay_there_and_back(far: socket.socket) -> None:
+def test_answer_takes_the_delay_there_and_back(far: socket.socket) -> None:
     """The first one waits for the proxy to start as well, so the second is measured."""
     far.sendall(b"a")
     assert far.recv(1) == b"a"
@@ -100,7 +100,7 @@ def test_connections_to_a_unix_socket_are_carried(tmp_path: Path) -> None:
             assert end.recv(1) == b"a"
 
 
-def test_a_connection_that_nobody_takes_is_closed(tmp_path: Path) -> None:
+def test_connection_that_nobody_takes_is_closed(tmp_path: Path) -> None:
     """Rather than left open for ever."""
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,

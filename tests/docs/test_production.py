@@ -18,7 +18,7 @@ from tests.helpers.waiting import free_port
 pytestmark = pytest.mark.thorough
 
 
-def test_a_production_is_set_up_from_an_empty_database(tmp_path: Path) -> None:
+def test_production_is_set_up_from_an_empty_database(tmp_path: Path) -> None:
     """With the names of this machine in the place of the page's."""
     home = make_home()
     port, gateway = free_port(), free_port()

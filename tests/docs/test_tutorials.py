@@ -13,11 +13,11 @@ pytestmark = pytest.mark.thorough
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="the page is for Python 3.10 to 3.12")
-def test_a_library_is_docked_on_a_laptop(tmp_path: Path) -> None:
+def test_library_is_docked_on_a_laptop(tmp_path: Path) -> None:
     with readers_shell(tmp_path) as shell:
         assert shell.follow(TUTORIALS / "laptop.md") == 14
 
 
-def test_a_program_with_an_executor_is_moved(tmp_path: Path) -> None:
+def test_program_with_an_executor_is_moved(tmp_path: Path) -> None:
     with readers_shell(tmp_path) as shell:
         assert shell.follow(TUTORIALS / "executors.md") == 5

@@ -104,7 +104,7 @@ class BatchScene:
 class DriverContract:
     """The promises of `taskq.pilots.drivers.Driver`."""
 
-    def test_a_job_runs_and_its_end_is_known(self, scene: BatchScene) -> None:
+    def test_job_runs_and_its_end_is_known(self, scene: BatchScene) -> None:
         """With its agent's exit code and the end of its output, on standard error too."""
         driver = scene.driver("echo up; echo trouble >&2; exit 7")
         name = scene.submit(driver)
@@ -114,7 +114,7 @@ class DriverContract:
         wait_until(lambda: "trouble" in (driver.tail(name, place) or ""), timeout_s=60)
         assert (driver.tail(name, place) or "").split() == ["up", "trouble"]
 
-    def test_a_job_is_known_by_its_name_alone(self, scene: BatchScene) -> None:
+    def test_job_is_known_by_its_name_alone(self, scene: BatchScene) -> None:
         """As to a loop that was started anew."""
         name = scene.submit(scene.driver())
         other = scene.driver()
@@ -146,7 +146,7 @@ class DriverContract:
         if scene.keeps_output:
             wait_until(lambda: "caught" in (driver.tail(name, running.place) or ""), timeout_s=60)
 
-    def test_a_job_that_waits_can_be_cancelled(self, scene: BatchScene) -> None:
+    def test_job_that_waits_can_be_cancelled(self, scene: BatchScene) -> None:
         """And never begins."""
         if scene.stuck is None:
             return
@@ -159,7 +159,7 @@ class DriverContract:
         driver.cancel([waiting])
         assert "up" not in (driver.tail(name, waiting.place) or "")
 
-    def test_a_job_that_began_is_not_cancelled(self, scene: BatchScene) -> None:
+    def test_job_that_began_is_not_cancelled(self, scene: BatchScene) -> None:
         """It has tasks by now."""
         driver = scene.driver()
         name = scene.submit(driver)
@@ -196,7 +196,7 @@ class DriverContract:
         waits.cancel(waiting)
         scene.wait_for(waits, names[2], "ended", "gone")
 
-    def test_the_agent_finds_its_file_token_and_end(self, scene: BatchScene) -> None:
+    def test_agent_finds_its_file_token_and_end(self, scene: BatchScene) -> None:
         """And no other user finds the token, nor is it in what is shown of a job."""
         words = 'head -c 11 "$1"; echo; while [ "$1" != --token-file ]; do shift; done; cat "$2"'
         driver = scene.driver(f'{words}; echo; echo "$TASKQ_END_TIME"')
@@ -208,7 +208,7 @@ class DriverContract:
         assert (file, token) == ("#!/usr/bin/", SECRET)
         assert abs(int(end) - 600 - time.time()) < 120
 
-    def test_a_token_that_others_may_read_is_not_used(self, scene: BatchScene) -> None:
+    def test_token_that_others_may_read_is_not_used(self, scene: BatchScene) -> None:
         """Nothing is submitted."""
         driver = scene.driver()
         scene.token.chmod(0o640)

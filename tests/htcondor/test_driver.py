@@ -37,7 +37,7 @@ class TestHTCondor(DriverContract):
         return _scene(htcondor, tmp_path)
 
 
-def test_a_job_that_has_had_its_time_is_ended(htcondor: HTCondorPool, tmp_path: Path) -> None:
+def test_job_that_has_had_its_time_is_ended(htcondor: HTCondorPool, tmp_path: Path) -> None:
     """Which is no end that somebody wanted."""
     scene = _scene(htcondor, tmp_path)
     driver = scene.driver()
@@ -51,7 +51,7 @@ def test_a_job_that_has_had_its_time_is_ended(htcondor: HTCondorPool, tmp_path: 
     assert ended.reason == "time"
 
 
-def test_a_job_that_is_held_has_died(htcondor: HTCondorPool, tmp_path: Path) -> None:
+def test_job_that_is_held_has_died(htcondor: HTCondorPool, tmp_path: Path) -> None:
     """With the reason, and the queue is rid of it."""
     scene = _scene(htcondor, tmp_path)
     driver = scene.driver(**scene.stuck)

@@ -70,7 +70,7 @@ def test_reason_why_a_job_waits_is_given_in_the_words_of_the_cluster(
     scene.wait(lambda: "ErrImage" in why(imageless) or "ImagePullBackOff" in why(imageless))
 
 
-def test_a_pod_that_has_had_its_time_is_ended(cluster: Cluster, tmp_path: Path) -> None:
+def test_pod_that_has_had_its_time_is_ended(cluster: Cluster, tmp_path: Path) -> None:
     """Also if its agent does not know the time."""
     scene = _scene(cluster, tmp_path)
     driver = scene.driver()
@@ -92,7 +92,7 @@ def test_refusal_of_the_cluster_is_reported_in_its_words(cluster: Cluster, tmp_p
     assert driver.jobs([f"{scene.prefix}-1"]) == {}
 
 
-def test_the_token_is_in_the_secret_alone(cluster: Cluster, tmp_path: Path) -> None:
+def test_token_is_in_the_secret_alone(cluster: Cluster, tmp_path: Path) -> None:
     """Neither in an annotation nor in a pod."""
     scene = _scene(cluster, tmp_path)
     name = scene.submit(scene.driver())

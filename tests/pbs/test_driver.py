@@ -23,7 +23,7 @@ class TestPBS(DriverContract):
     """What every driver promises."""
 
 
-def test_a_job_that_has_had_its_time_is_ended(scene: BatchScene) -> None:
+def test_job_that_has_had_its_time_is_ended(scene: BatchScene) -> None:
     """Which is no end that somebody wanted."""
     driver = scene.driver()
     name = f"{scene.prefix}-1"
@@ -37,7 +37,7 @@ def test_a_job_that_has_had_its_time_is_ended(scene: BatchScene) -> None:
     assert "caught" in (driver.tail(name, None) or "")
 
 
-def test_a_job_that_was_deleted_was_cancelled(scene: BatchScene) -> None:
+def test_job_that_was_deleted_was_cancelled(scene: BatchScene) -> None:
     """Whether it had begun or not."""
     waiting, running = scene.driver(**(scene.stuck or {})), scene.driver()
     first, second = scene.submit(waiting), scene.submit(running, 2)

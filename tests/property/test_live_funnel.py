@@ -194,7 +194,7 @@ def check(world: World, fed: Fed) -> None:
         quick=1,
     ),
 )
-def test_the_live_end_is_that_of_the_end(
+def test_live_end_is_that_of_the_end(
     queue: Client, postgres: Postgres, hire: Hire, seed: int, wanted: Best, target: str
 ) -> None:
     """For any order of arrival, retries, ties, feeders that die, and several at a time.

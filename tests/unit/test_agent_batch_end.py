@@ -42,7 +42,7 @@ def left_s(environment: dict[str, str], max_seconds: float | None = None) -> flo
         ({"TASKQ_END_TIME": "1800000060", "SLURM_JOB_END_TIME": "1800003600"}, 60),
     ],
 )
-def test_the_earliest_end_counts(environment: dict[str, str], expected: float | None) -> None:
+def test_earliest_end_counts(environment: dict[str, str], expected: float | None) -> None:
     """Of all that the environment tells."""
     assert left_s(environment) == expected
 
@@ -55,14 +55,14 @@ def test_htcondor_gives_the_end_of_a_job_in_a_file(tmp_path: Path) -> None:
     assert left_s({"_CONDOR_JOB_AD": str(tmp_path / "gone")}) is None
 
 
-def test_the_shorter_of_both_counts() -> None:
+def test_shorter_of_both_counts() -> None:
     """`--time-limit` is a limit of its own, and counts from the start of the process too."""
     environment = {"SLURM_JOB_END_TIME": "1800003600"}
     assert left_s({}, 60) == left_s(environment, 60) == 50
     assert left_s(environment, 7_200) == 3_600
 
 
-def test_a_job_that_should_have_ended_has_no_time() -> None:
+def test_job_that_should_have_ended_has_no_time() -> None:
     """It is not taken for one without a limit."""
     ended = left_s({"SLURM_JOB_END_TIME": "1799999999"})
     assert ended is not None

@@ -83,7 +83,7 @@ def test_other_bytes_are_no_parts(data: st.DataObject) -> None:
     assert sum(map(len, parts)) < len(whole)
 
 
-def test_a_number_of_parts_allocates_nothing() -> None:
+def test_number_of_parts_allocates_nothing() -> None:
     """A few bytes may claim any number."""
     for number in (0, 70_000, 1 << 60):
         with pytest.raises(ValueError, match=r"part|cut off"):
@@ -178,13 +178,13 @@ def test_small_results_are_json_whatever_they_hold() -> None:
         assert repr(ResultReader().decoded(json.loads(small))) == repr(value)
 
 
-def test_a_blob_is_as_large_as_any_other() -> None:
+def test_blob_is_as_large_as_any_other() -> None:
     """The limit counts parts and the padding between them."""
     with pytest.raises(results.BadResult, match=f"{MAX_BLOB_BYTES} at most"):
         written([bytes(MAX_BLOB_BYTES // 2)] * 2)
 
 
-def test_a_pickle_in_a_blob_is_read_as_any_other() -> None:
+def test_pickle_in_a_blob_is_read_as_any_other() -> None:
     """It needs the same trust, and exactly its own buffers."""
     _, blob = written(Holder(LARGE))
     held = ResultReader([Holder]).decoded(buffers.json_of(bytearray(blob), buffers.as_view)).array

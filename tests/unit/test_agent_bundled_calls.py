@@ -80,7 +80,7 @@ def test_many_calls_are_one_message(slot: SlotHarness, monkeypatch: pytest.Monke
     assert (seen.unbegun, seen.apart) == (0, False)
 
 
-def test_the_first_of_several_prepares_the_child(slot: SlotHarness) -> None:
+def test_first_of_several_prepares_the_child(slot: SlotHarness) -> None:
     """As a single one does."""
     seen = CallEnds()
     assert slot.runner.run_several(tasks_of(("a",), ("b",), ("c",)), TERMS, seen) is None
@@ -108,7 +108,7 @@ def test_calls_behind_a_slow_one_go_back(slot: SlotHarness, tmp_path: Path) -> N
     assert (seen.unbegun, seen.apart) == (2, False)
 
 
-def test_the_agent_may_ask_for_what_has_not_begun(
+def test_agent_may_ask_for_what_has_not_begun(
     slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without waiting for a call to be slow, and without harm to the one at work."""
@@ -135,7 +135,7 @@ def test_next_call_does_not_see_what_a_call_leaves(slot: SlotHarness) -> None:
     assert not list(slot.scratch.rglob("left.txt"))
 
 
-def test_a_call_that_closes_all_descriptors_keeps_the_others_apart(slot: SlotHarness) -> None:
+def test_call_that_closes_all_descriptors_keeps_the_others_apart(slot: SlotHarness) -> None:
     """As programs do that become daemons. Nothing is lost."""
     seen = CallEnds()
     over = run(slot, seen, ("a",), ("close",), ("b",), ("c",))
@@ -143,7 +143,7 @@ def test_a_call_that_closes_all_descriptors_keeps_the_others_apart(slot: SlotHar
     assert len(seen.ends) + seen.unbegun + (over is not None) == 4
 
 
-def test_a_call_that_kills_the_process_loses_no_other(slot: SlotHarness) -> None:
+def test_call_that_kills_the_process_loses_no_other(slot: SlotHarness) -> None:
     """Those before it have ended, it has failed, and those behind it go back."""
     seen = CallEnds()
     over = run(slot, seen, ("print", "x"), ("die",), ("b",), ("c",))
@@ -155,7 +155,7 @@ def test_a_call_that_kills_the_process_loses_no_other(slot: SlotHarness) -> None
     assert seen.values() == ["print", "d", "e"]
 
 
-def test_a_stop_ends_the_call_at_work(slot: SlotHarness, tmp_path: Path) -> None:
+def test_stop_ends_the_call_at_work(slot: SlotHarness, tmp_path: Path) -> None:
     """It goes back with those behind it."""
     seen = CallEnds(slot.runner.stop)
     over = run(slot, seen, ("a",), ("wait", str(tmp_path / "never")), ("b",))

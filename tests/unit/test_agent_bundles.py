@@ -82,7 +82,7 @@ def test_tasks_with_more_than_a_result_start_one_by_one(terms: dict[str, Any]) -
         assert not any(harness.behind.values())
 
 
-def test_a_campaign_that_is_to_be_kept_apart_is() -> None:
+def test_campaign_that_is_to_be_kept_apart_is() -> None:
     """Its calls leave files, say; until it is changed."""
     harness = calling_harness(500)
     slot = bundled_slot(harness)
@@ -97,7 +97,7 @@ def test_a_campaign_that_is_to_be_kept_apart_is() -> None:
     assert harness.queue.counts() == {DONE: 500}
 
 
-def test_an_agent_that_leaves_takes_back_what_has_not_begun() -> None:
+def test_agent_that_leaves_takes_back_what_has_not_begun() -> None:
     """The calls at work may end within the grace."""
     harness = calling_harness(200)
     slot = bundled_slot(harness)
@@ -112,7 +112,7 @@ def test_an_agent_that_leaves_takes_back_what_has_not_begun() -> None:
     assert harness.stopped_slots == []
 
 
-def test_a_revoked_call_behind_another_is_not_reported() -> None:
+def test_revoked_call_behind_another_is_not_reported() -> None:
     """The others are."""
     harness = calling_harness(200)
     slot = bundled_slot(harness)

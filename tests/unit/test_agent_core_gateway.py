@@ -157,7 +157,7 @@ def test_claim_with_a_report_does_not_wait() -> None:
     assert polling.in_flight is None
 
 
-def test_an_agent_whose_last_task_has_ended_waits_in_the_queue_at_once() -> None:
+def test_agent_whose_last_task_has_ended_waits_in_the_queue_at_once() -> None:
     """Also if a claim has found nothing while the task ran; each call that follows needs that."""
     harness = started_harness(1, **{**WAIT, "slots": 2})
     assert harness.request().want

@@ -34,7 +34,7 @@ def test_exit_code_says_what_follows(
         assert (ended.error_class, ended.exit_code) == (f"exit-{code}", code)
 
 
-def test_a_signal_is_named(slot: SlotHarness) -> None:
+def test_signal_is_named(slot: SlotHarness) -> None:
     ended = slot.run(shell("kill -SEGV $$"))
     assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, True, "signal-SIGSEGV")
     assert ended.exit_code is None

@@ -71,7 +71,7 @@ def test_interpreter_that_cannot_even_be_looked_at_is_named(
     assert f"its interpreter, {str(place)!r} in its first line, is not there" in str(ended.error)
 
 
-def test_a_script_on_path_is_looked_at_too(
+def test_script_on_path_is_looked_at_too(
     slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name is the campaign's, the file the one that PATH leads to."""
@@ -114,7 +114,7 @@ def test_program_of_another_system_is_not_reported_as_missing(
     assert "is there, but the loader that it names is missing" in str(ended.error)
 
 
-def test_the_test_of_a_site_is_explained_alike(tmp_path: Path) -> None:
+def test_test_of_a_site_is_explained_alike(tmp_path: Path) -> None:
     """`--self-test` with such a script says what is the matter with it."""
     program = script(tmp_path, b"#!/no/python\n")
     gateways = GatewayList(["https://localhost:1"])

@@ -29,7 +29,7 @@ def test_agent_without_a_task_leaves_after_the_timeout() -> None:
     assert harness.exit == ev.Exit(0, "it has had no task for 120 s")
 
 
-def test_the_timeout_counts_from_the_end_of_the_last_task() -> None:
+def test_timeout_counts_from_the_end_of_the_last_task() -> None:
     """A long task is no idleness."""
     harness = started_harness(1, slots=2, idle_timeout_s=60)
     let_pass(harness, 300)
@@ -41,7 +41,7 @@ def test_the_timeout_counts_from_the_end_of_the_last_task() -> None:
     assert harness.exit is not None
 
 
-def test_a_long_poll_ends_when_the_agent_would_leave() -> None:
+def test_long_poll_ends_when_the_agent_would_leave() -> None:
     """The queue does not hand a task to an agent that is about to leave."""
     harness = CoreHarness(queue_of(0), idle_timeout_s=10, longest_wait_s=30)
     harness.deliver()
@@ -62,7 +62,7 @@ def test_idle_agent_leaves_during_an_outage_too() -> None:
     assert "no task for 60 s" in harness.exit.reason
 
 
-def test_an_answer_that_is_under_way_is_awaited() -> None:
+def test_answer_that_is_under_way_is_awaited() -> None:
     """It may bring a task, which would only be handed back."""
     harness = CoreHarness(queue_of(1), slots=1, idle_timeout_s=60)
     harness.deliver()
@@ -121,7 +121,7 @@ def idle_harness() -> CoreHarness:
     return harness
 
 
-def test_a_woken_agent_claims_at_once() -> None:
+def test_woken_agent_claims_at_once() -> None:
     """It does not wait for the end of its pause; a wake is one claim."""
     harness = idle_harness()
     harness.feed(ev.Woken())
@@ -129,7 +129,7 @@ def test_a_woken_agent_claims_at_once() -> None:
     assert harness.in_flight is None
 
 
-def test_an_agent_that_is_woken_while_it_claims_claims_again() -> None:
+def test_agent_that_is_woken_while_it_claims_claims_again() -> None:
     """The claim may have missed the new tasks; ten wakes are one more claim."""
     harness = idle_harness()
     for _ in range(10):
@@ -140,7 +140,7 @@ def test_an_agent_that_is_woken_while_it_claims_claims_again() -> None:
     assert harness.in_flight is None
 
 
-def test_a_wake_does_not_end_a_pause_that_the_queue_ordered() -> None:
+def test_wake_does_not_end_a_pause_that_the_queue_ordered() -> None:
     """Such as that of an agent whose host must avoid the waiting tasks."""
     harness = idle_harness()
     harness.feed(ev.HeartbeatAnswered(1, Orders(claim_after_s=30)))

@@ -171,7 +171,7 @@ def test_least_value_is_a_plain_number(tag: str) -> None:
         check_requires([tag])
 
 
-def test_an_offer_is_a_fact_not_a_condition() -> None:
+def test_offer_is_a_fact_not_a_condition() -> None:
     """A node has 64, not 64 or more."""
     with pytest.raises(UsageError, match="mem>=64"):
         check_offers(["mem>=64"])

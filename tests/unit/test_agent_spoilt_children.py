@@ -71,7 +71,7 @@ def values(ends: Sequence[Ended]) -> list[Any]:
 
 
 @pytest.mark.parametrize("spoiler", rest_thorough(ALL, 12))
-def test_a_call_spoils_nothing_for_the_next(slot: SlotHarness, spoiler: str) -> None:
+def test_call_spoils_nothing_for_the_next(slot: SlotHarness, spoiler: str) -> None:
     """Neither if it is the first one of its process."""
     before, _, after, again = python(slot, "look", spoiler, "look", "look")
     assert before.outcome == DONE, before
@@ -80,16 +80,14 @@ def test_a_call_spoils_nothing_for_the_next(slot: SlotHarness, spoiler: str) -> 
 
 
 @pytest.mark.parametrize("spoiler", rest_thorough(ALL, 12))
-def test_the_first_call_spoils_nothing_for_the_next(slot: SlotHarness, spoiler: str) -> None:
+def test_first_call_spoils_nothing_for_the_next(slot: SlotHarness, spoiler: str) -> None:
     _, after = python(slot, spoiler, "look")
     (fresh,) = python(slot, "look", tasks_per_child=1)
     assert values([after]) == values([fresh])
 
 
 @pytest.mark.parametrize("spoiler", rest_thorough(ALL, 12))
-def test_a_call_spoils_nothing_for_those_of_the_same_message(
-    slot: SlotHarness, spoiler: str
-) -> None:
+def test_call_spoils_nothing_for_those_of_the_same_message(slot: SlotHarness, spoiler: str) -> None:
     """Behind one that takes long enough for a look on a busy machine."""
     ends = together(slot, "nothing", "look", "pause", spoiler, "look", "look")
     assert len(ends) == 6
@@ -100,7 +98,7 @@ def test_a_call_spoils_nothing_for_those_of_the_same_message(
 @pytest.mark.parametrize(
     "spoiler", rest_thorough([one for one in ALL if one not in (*DEADLY, *STAYING)], 12)
 )
-def test_a_call_spoils_nothing_for_those_of_its_chunk(slot: SlotHarness, spoiler: str) -> None:
+def test_call_spoils_nothing_for_those_of_its_chunk(slot: SlotHarness, spoiler: str) -> None:
     """Behind one that takes long enough for a look on a busy machine."""
     ends = chunk(slot, "nothing", "look", "pause", spoiler, "look", "look")
     assert len(ends) == 6
@@ -222,21 +220,21 @@ def test_functions_that_always_fail_keep_their_process(slot: SlotHarness) -> Non
     assert sum("prepare_s" in one.phases for one in ends) <= 3
 
 
-def test_a_retry_gets_a_new_process(slot: SlotHarness) -> None:
+def test_retry_gets_a_new_process(slot: SlotHarness) -> None:
     before, _, failed = python(slot, "pid", "break", "fail if broken")
     (again,) = python(slot, "fail if broken", attempt=2)
     assert (failed.outcome, again.outcome) == (FAILED, DONE)
     assert before.outcome == DONE
 
 
-def test_a_process_ends_after_as_many_tasks_as_it_may_run(slot: SlotHarness) -> None:
+def test_process_ends_after_as_many_tasks_as_it_may_run(slot: SlotHarness) -> None:
     """Also in one message."""
     ends = python(slot, *["pid"] * 7, tasks_per_child=3)
     pids = values(ends)
     assert [pids.count(one) for one in dict.fromkeys(pids)] == [3, 3, 1]
 
 
-def test_a_program_that_only_fails_is_replaced(slot: SlotHarness, tmp_path: Path) -> None:
+def test_program_that_only_fails_is_replaced(slot: SlotHarness, tmp_path: Path) -> None:
     """As `python`: after a few errors in a row, for a retry, after `tasks_per_child`."""
     program = tmp_path / "program.py"
     program.write_text(

@@ -242,7 +242,7 @@ def test_strange_files_are_left_alone(tmp_path: Path) -> None:
     assert files_in(tmp_path) == before
 
 
-def test_the_dead_are_found_among_more_living_than_files_can_be_open(
+def test_dead_are_found_among_more_living_than_files_can_be_open(
     spool: Spool, tmp_path: Path
 ) -> None:
     """Names of one locked file stand for the files of many agents."""

@@ -101,9 +101,7 @@ def test_try_takes_what_campaign_show_writes(
     assert tried(capsys, *words)[1]["result"] == {"stdout": "ATOM\n16 7 /dock/1lf3"}
 
 
-def test_the_time_limit_is_that_of_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_time_limit_is_that_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Unless another is given."""
     file = tmp_path / "campaign.json"
     limits = {"time_limit_s": 0.1}
@@ -112,9 +110,7 @@ def test_the_time_limit_is_that_of_the_file(
     assert (code, ended["error_class"]) == (75, "time-limit")
 
 
-def test_a_large_result_is_printed_whole(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_large_result_is_printed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where there is no queue, there is nothing that could be referred to."""
     program = "import json, os; open(os.environ['TASKQ_RESULT'], 'w').write(json.dumps("
     program += "dict(x='y' * 300000)))"

@@ -271,7 +271,7 @@ def test_archives_written_by_tarfile_are_read(tree: dict[str, bytes | None]) -> 
     assert [one.name.rstrip("/") for one in found] == [name.rstrip("/") for name in tree]
 
 
-def test_the_program_tar_unpacks_what_we_write(tmp_path: Path) -> None:
+def test_program_tar_unpacks_what_we_write(tmp_path: Path) -> None:
     """After the first line, which is the heading."""
     subprocess.run(["tar", "-x"], input=GOOD, cwd=tmp_path, check=True, timeout=60)
     assert (tmp_path / "deep/a").read_bytes() == b"text" * 200

@@ -65,7 +65,7 @@ def sessions(taken: list[One]) -> list[int]:
     return [each.exchange.session for each in taken]
 
 
-def test_a_session_stands_in_line_once() -> None:
+def test_session_stands_in_line_once() -> None:
     """A thousand requests of one are no more than one next to those of others."""
     batches = batcher(*(one(1) for _ in range(1_000)), one(2), one(3))
     for _ in range(3):
@@ -78,7 +78,7 @@ def test_a_session_stands_in_line_once() -> None:
     assert len(batches) == 997 + 2
 
 
-def test_the_most_numerous_go_with_every_statement() -> None:
+def test_most_numerous_go_with_every_statement() -> None:
     """However many others there are, each of whom serves something else."""
     strange = [one(1_000 + number, f"/strange/{number}") for number in range(200)]
     batches = batcher(*strange, *(one(number) for number in range(100)))
@@ -114,7 +114,7 @@ def test_lifetimes_are_no_kinds() -> None:
     assert len(batches.take(256, NOW)) == 100
 
 
-def test_a_statement_takes_so_many_tasks_reports_and_characters() -> None:
+def test_statement_takes_so_many_tasks_reports_and_characters() -> None:
     """But at least one exchange, and nothing is lost."""
     wanting = batcher(*(one(number, want=LARGE_TASKS) for number in range(9)))
     assert len(wanting.take(256, NOW)) == MOST_TASKS // LARGE_TASKS

@@ -26,13 +26,13 @@ MILLION = Need(1_000_000, 300, tasks=1_000_000_000, cores=16)
 command = CommandLine("host=/nowhere")
 
 
-def test_the_study_with_amga_is_reproduced() -> None:
+def test_study_with_amga_is_reproduced() -> None:
     """4,000 agents and 300 s made 133 requests/s of ten accesses each; 20,000 made 665."""
     assert capacity(Need(4_000, 300), COSTS).amga_per_s == pytest.approx(133, abs=0.5)
     assert capacity(Need(20_000, 300), COSTS).amga_per_s == pytest.approx(666.7, abs=0.1)
 
 
-def test_a_million_agents_are_counted_together() -> None:
+def test_million_agents_are_counted_together() -> None:
     """3,333 exchanges of 110 µs and 33,333 heartbeats of 10 µs a second, and their bytes."""
     found = capacity(MILLION, COSTS)
     assert (found.gateways, found.together) == (100, 1.0)
@@ -76,7 +76,7 @@ def test_nothing_is_divided_by_zero(wrong: dict[str, int]) -> None:
         Need(**{"agents": 1, "task_s": 1.0} | wrong)
 
 
-def test_the_command_needs_no_server() -> None:
+def test_command_needs_no_server() -> None:
     """Arithmetic with figures that were seen is done anywhere, and says so."""
     words = ("plan", "--tasks", "1e9", "--agents", "1e6", "--task-time", "5m", "--cores", 16)
     plan = command.json(*words)

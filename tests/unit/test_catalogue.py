@@ -44,7 +44,7 @@ def test_each_statement_is_whole(name: str) -> None:
         assert reads, "a standby writes nothing"
 
 
-def test_a_function_is_called_by_its_signature() -> None:
+def test_function_is_called_by_its_signature() -> None:
     """Each value is a parameter, with the type that the function takes."""
     header = "-- @roles manager\n-- @gateway submitter, wakes, up to 5\n-- @repeat once"
     one = parsed("f", FUNCTION.format(header=header), is_function=True)
@@ -96,7 +96,7 @@ def test_header_that_does_not_say_all_does_not_load(header: str, line: int, says
         parsed("f", f"-- What it does.\n{header}\nselect 1", is_function=False)
 
 
-def test_a_function_without_a_header_is_not_called_by_name() -> None:
+def test_function_without_a_header_is_not_called_by_name() -> None:
     """Nor is what is no name of a statement looked for elsewhere."""
     for name in ("settle", "nothing", "../rights", "queries/counts", "Counts", ""):
         with pytest.raises(BadStatement, match="there is no statement"):
@@ -105,7 +105,7 @@ def test_a_function_without_a_header_is_not_called_by_name() -> None:
         parsed("g", FUNCTION.format(header="-- @roles owner"), is_function=True)
 
 
-def test_a_function_gets_its_rights_and_its_plan() -> None:
+def test_function_gets_its_rights_and_its_plan() -> None:
     """Owner's rights and a fixed search path if a role runs it; the settings of its plan."""
     text = FUNCTION + "set enable_sort = off\nas $$\nbegin\nend\n$$;\n"
     installed = definition("f", text.format(header="-- @roles owner\n-- @plan by-key generic"))
@@ -132,7 +132,7 @@ def test_a_function_gets_its_rights_and_its_plan() -> None:
         ("-- @plan generic", 1, "this is not a function with a body"),
     ],
 )
-def test_a_function_with_a_wrong_header_is_not_installed(header: str, line: int, says: str) -> None:
+def test_function_with_a_wrong_header_is_not_installed(header: str, line: int, says: str) -> None:
     """Even one that no role may run, which is never looked up by name."""
     with pytest.raises(BadStatement, match=f"f.sql, line {line}: {says}"):
         definition("f", FUNCTION.format(header=header))

@@ -93,14 +93,14 @@ def test_rates_have_a_unit_that_makes_them_readable(per_s: float, text: str) -> 
     assert rate(per_s) == text
 
 
-def test_a_hundred_percent_is_shown_only_when_all_tasks_are_final() -> None:
+def test_hundred_percent_is_shown_only_when_all_tasks_are_final() -> None:
     """All but one of many is not all."""
     assert NOTHING.final_share == ""
     assert replace(NOTHING, done=999_999, waiting=1).final_share == "99.9 %"
     assert replace(NOTHING, done=7, failed=2, cancelled=1).final_share == "100.0 %"
 
 
-def test_the_rate_is_that_of_the_window() -> None:
+def test_rate_is_that_of_the_window() -> None:
     """What happened before the window does not count, what went back begins anew."""
     pace = RateMeter(window_s=10)
     assert pace.per_s() is None
@@ -126,7 +126,7 @@ def test_dotted_names_reach_into_records() -> None:
 
 
 @pytest.mark.parametrize("columns", [30, 60, 100])
-def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+def test_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """Columns that give way are cut, then the last ones are left out; the first always stays."""
     monkeypatch.setenv("COLUMNS", str(columns))
     fitted = render.fit(
@@ -212,7 +212,7 @@ def test_room_of_columns_that_are_left_out_is_given_back(monkeypatch: pytest.Mon
     assert (fitted.widths, fitted.dropped) == ([8, 50], ["host"])
 
 
-def test_a_table_in_a_pipe_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_in_a_pipe_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no terminal gets everything, on one line a row, without colours."""
     monkeypatch.delenv("COLUMNS", raising=False)
     fitted = render.fit(["key"], [["k" * 300]], io.StringIO(), gives_way=["key"])
@@ -220,7 +220,7 @@ def test_a_table_in_a_pipe_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-def test_a_table_in_a_pipe_fits_the_width_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_in_a_pipe_fits_the_width_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Anyone who sets COLUMNS gets it as on a terminal of that width."""
     monkeypatch.setenv("COLUMNS", "40")
     row = ["ligand-1", "x" * 60]
@@ -232,7 +232,7 @@ def test_a_table_in_a_pipe_fits_the_width_that_is_set(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("columns", [38, 43, 50, 57, 62])
-def test_a_command_is_in_a_table_as_a_whole_or_not_at_all(
+def test_command_is_in_a_table_as_a_whole_or_not_at_all(
     monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     """What a narrow terminal would leave of it may be another command."""
@@ -245,7 +245,7 @@ def test_a_command_is_in_a_table_as_a_whole_or_not_at_all(
     assert ("taskq" in shown) == whole
 
 
-def test_a_command_is_in_a_shortened_text_as_a_whole_or_not_at_all() -> None:
+def test_command_is_in_a_shortened_text_as_a_whole_or_not_at_all() -> None:
     """Quotation marks that are half of it are no command's, and cost nothing."""
     said = "see `taskq campaign resume /a/b` and more"
     assert {beginning(said, chars) for chars in range(5, 32)} == {"see..."}
@@ -255,7 +255,7 @@ def test_a_command_is_in_a_shortened_text_as_a_whole_or_not_at_all() -> None:
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 120])
-def test_the_state_of_a_campaign_fits_the_terminal(
+def test_state_of_a_campaign_fits_the_terminal(
     monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     """Bar and counts keep to the width; a single failure among millions can be seen."""

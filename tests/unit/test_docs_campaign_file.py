@@ -29,12 +29,12 @@ def _keys() -> dict[str, object]:
     return {one.key: one.default for one in SETTINGS} | seed
 
 
-def test_the_tables_are_those_of_the_declarations() -> None:
+def test_tables_are_those_of_the_declarations() -> None:
     """`make schema` writes them."""
     assert page() == PAGE, "run `make schema`"
 
 
-def test_the_table_of_pilots_is_that_of_their_declarations() -> None:
+def test_table_of_pilots_is_that_of_their_declarations() -> None:
     """`make schema` writes it."""
     file = campaign_file_page.PILOTS_PAGE
     assert page(file) == file.read_text(encoding="utf-8"), "run `make schema`"
@@ -55,7 +55,7 @@ def test_defaults_are_those_of_the_parser(key: str) -> None:
         assert default in (None, "", REQUIRED)
 
 
-def test_the_example_has_every_key_and_is_right(tmp_path: Path) -> None:
+def test_example_has_every_key_and_is_right(tmp_path: Path) -> None:
     """It can be used as it stands; what does not go with the rest of it is left out."""
     file = tmp_path / "campaign.toml"
     file.write_text(EXAMPLE)
@@ -87,7 +87,7 @@ def test_the_example_has_every_key_and_is_right(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["", "[handler]", "[retry]", "[limits]", "[seed]"])
-def test_a_key_that_is_not_on_the_page_is_refused(tmp_path: Path, table: str) -> None:
+def test_key_that_is_not_on_the_page_is_refused(tmp_path: Path, table: str) -> None:
     """A slip is noticed, wherever it is, unless it may be a named resource."""
     file = tmp_path / "campaign.toml"
     whole = EXAMPLE.replace(table, f"{table}\nslip = 1", 1) if table else f"slip = 1\n{EXAMPLE}"

@@ -47,7 +47,7 @@ def every(kind: type[TaskqError]) -> Iterator[type[TaskqError]]:
         yield from every(one)
 
 
-def test_the_table_of_exceptions_is_that_of_their_texts() -> None:
+def test_table_of_exceptions_is_that_of_their_texts() -> None:
     """`make schema` writes it."""
     assert page() == TEXT, "run `make schema`"
     assert all((one.__doc__ or "").count(".") for one in exceptions())

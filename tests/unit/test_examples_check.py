@@ -128,14 +128,14 @@ def test_equal_docking_scores_do_not_agree(docking: ModuleType, tmp_path: Path) 
     assert docking.main([write_lines(tmp_path / "results", docked(docking, [-8.2] * 14))]) == 1
 
 
-def test_the_lowest_score_of_a_pair_counts(docking: ModuleType) -> None:
+def test_lowest_score_of_a_pair_counts(docking: ModuleType) -> None:
     """Whatever the order in which the seeds ended."""
     for order in itertools.permutations([-7.0, -9.0, -8.0]):
         records = [record for score in order for record in docked(docking, [score] * 14)]
         assert set(docking.best_scores(records).values()) == {-9.0}
 
 
-def test_a_missing_pair_is_refused_by_name(
+def test_missing_pair_is_refused_by_name(
     docking: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An incomplete campaign is neither agreement nor disagreement."""
@@ -148,7 +148,7 @@ def test_a_missing_pair_is_refused_by_name(
 @pytest.mark.parametrize(
     "result", [None, {}, {"score": None}, {"score": "low"}, {"score": math.nan}]
 )
-def test_a_result_without_a_score_is_refused(docking: ModuleType, result: object) -> None:
+def test_result_without_a_score_is_refused(docking: ModuleType, result: object) -> None:
     """No such record is passed over in silence."""
     records = [*docked(docking, SCORES_SEEN), {"payload": {"target": "X", "smiles": "C"}}]
     records[-1]["result"] = result
@@ -185,7 +185,7 @@ def test_docking_tasks_are_four_per_pair_with_names_of_their_own(
 
 
 @pytest.mark.thorough
-def test_the_library_holds_a_thousand_different_small_ligands(
+def test_library_holds_a_thousand_different_small_ligands(
     load: Callable[[str, str], ModuleType],
 ) -> None:
     """The same ones at each call: the second seeding adds nothing."""
@@ -200,7 +200,7 @@ def test_the_library_holds_a_thousand_different_small_ligands(
     "smiles",
     ["C1CC", "", "CC(=O)[O-].[Na+]", "C[Se]c1ccccc1", "[Pt]", "*c1ccccc1", "[H][H]", "C" * 101],
 )
-def test_a_ligand_that_cannot_be_docked_fails_for_good(
+def test_ligand_that_cannot_be_docked_fails_for_good(
     load: Callable[[str, str], ModuleType], smiles: str
 ) -> None:
     """Broken SMILES, salts, elements without an atom type: no attempt is worth repeating."""
@@ -220,7 +220,7 @@ def test_a_ligand_that_cannot_be_docked_fails_for_good(
         {"target": "CDK2", "smiles": "OB(O)c1ccccc1", "seed": 1},
     ],
 )
-def test_a_docking_task_that_makes_no_sense_fails_for_good(
+def test_docking_task_that_makes_no_sense_fails_for_good(
     load: Callable[[str, str], ModuleType], payload: dict[str, Any]
 ) -> None:
     """A value that is missing or out of range, an unknown target, boron, which Vina refuses."""
@@ -230,7 +230,7 @@ def test_a_docking_task_that_makes_no_sense_fails_for_good(
 
 
 @pytest.mark.thorough
-def test_the_program_docks_where_vina_has_no_binding(
+def test_program_docks_where_vina_has_no_binding(
     load: Callable[[str, str], ModuleType],
 ) -> None:
     """Python 3.13 has no wheel of Vina; the program that dockstring brings gives a score too."""
@@ -283,7 +283,7 @@ def test_ising_energies_near_the_critical_temperature_are_not_judged(ising: Modu
     assert not ising.agrees({2.3: 0.0, 2.6: 0.0})
 
 
-def test_a_missing_ising_seed_is_refused(
+def test_missing_ising_seed_is_refused(
     ising: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A temperature that lacks a seed of the others is named."""
@@ -310,7 +310,7 @@ def test_ising_sampling_gives_the_boltzmann_average(
     assert seen["energy"] == pytest.approx(exact, abs=0.03)
 
 
-def test_an_ising_task_gives_the_same_energy_each_time(
+def test_ising_task_gives_the_same_energy_each_time(
     load: Callable[[str, str], ModuleType],
 ) -> None:
     """It depends on the seed and on nothing else."""
@@ -325,7 +325,7 @@ def test_an_ising_task_gives_the_same_energy_each_time(
     "wrong",
     [{"temperature": 0}, {"temperature": math.nan}, {"temperature": "hot"}, {"seed": 0.5}],
 )
-def test_an_ising_task_that_makes_no_sense_fails_for_good(
+def test_ising_task_that_makes_no_sense_fails_for_good(
     load: Callable[[str, str], ModuleType], wrong: dict[str, Any]
 ) -> None:
     """A temperature must be above zero and a seed whole."""

@@ -120,7 +120,7 @@ def test_gathered_claims_are_spread_over_campaigns_in_groups() -> None:
     assert len(called) == len(set(called)) <= 2
 
 
-def test_a_zero_is_never_older_than_the_question() -> None:
+def test_zero_is_never_older_than_the_question() -> None:
     """Nobody goes home because of a count that was asked for before he asked."""
     clock, queue = Clock(), Queue({}, unfinished=0)
     exchanges = Exchanges(clock)

@@ -31,7 +31,7 @@ def test_front_is_not_used_before_a_probe_has_found_it_good() -> None:
     assert breaker.closed
 
 
-def test_a_failure_opens_it_until_a_probe_succeeds() -> None:
+def test_failure_opens_it_until_a_probe_succeeds() -> None:
     """One failure is enough: the claims after it must not wait."""
     breaker = closed_at(0)
     assert breaker.fail(10.0, 9.9)

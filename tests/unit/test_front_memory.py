@@ -41,7 +41,7 @@ def test_only_the_last_claim_of_a_session_is_kept() -> None:
     assert repeats.get(1, "b", 0.0) == [b"another"]
 
 
-def test_the_sessions_that_claimed_longest_ago_are_forgotten_first() -> None:
+def test_sessions_that_claimed_longest_ago_are_forgotten_first() -> None:
     """Who claims every second is not crowded out by those who came after it once."""
     repeats = Replay(most_sessions=2)
     for session in (1, 2, 1, 3):

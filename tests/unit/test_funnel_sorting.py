@@ -37,7 +37,7 @@ def test_lines_come_back_in_order(run_lines: int) -> None:
     sorter.close()
 
 
-def test_a_share_is_rounded_up() -> None:
+def test_share_is_rounded_up() -> None:
     """Exactly, as it is written in decimals; so that one of few is chosen as well."""
     for percent, ranked, chosen in (
         (1, 100, 1),

@@ -53,7 +53,7 @@ OTHERS = {
 }
 
 
-def test_the_page_has_the_values_of_the_constants() -> None:
+def test_page_has_the_values_of_the_constants() -> None:
     """`make schema` writes them."""
     assert page() == PAGE.read_text(encoding="utf-8"), "run `make schema`"
 
@@ -114,7 +114,7 @@ def test_functions_have_the_limits_of_the_library(name: str, said: str) -> None:
     assert said in source
 
 
-def test_a_claim_and_a_lease_ahead_have_as_many_bytes() -> None:
+def test_claim_and_a_lease_ahead_have_as_many_bytes() -> None:
     """Of payloads together."""
     texts = [files_of("functions")[one].read_text("utf-8") for one in ("take", "lease_ahead")]
     most = {tuple(re.findall(r"(\d+) / greatest\(c\.payload_bytes", text)) for text in texts}

@@ -102,7 +102,7 @@ class Reduced:
 @pytest.mark.parametrize(
     "value", [Reduced(1), Odd("C"), ValueError(), object()], ids=lambda one: type(one).__name__
 )
-def test_a_class_with_code_for_pickles_has_no_form_as_data(value: object) -> None:
+def test_class_with_code_for_pickles_has_no_form_as_data(value: object) -> None:
     """Nor has a class that is no dataclass, or an exception without a record."""
     assert typed.encode(value, ObjectWriter(lambda _: [1])) == {"$pickle": [1]}
 
@@ -170,7 +170,7 @@ def test_arguments_are_data_where_agents_find_the_class() -> None:
     assert "$pickle" in str(elsewhere.content((Colour.RED,), {})[0])
 
 
-def test_a_key_covers_what_the_class_does() -> None:
+def test_key_covers_what_the_class_does() -> None:
     """A method that has changed makes another call of the same fields."""
     owns = Function.of(shapes.returned).defines
     _, text = Arguments(None, owns=owns).content((Pose(1, Place(1, 2)),), {})
@@ -186,7 +186,7 @@ def test_agents_find_no_class_that_an_argument_alone_names() -> None:
             find(module, path)
 
 
-def test_a_class_that_the_program_lacks_is_named() -> None:
+def test_class_that_the_program_lacks_is_named() -> None:
     """As for one that was made within a function."""
 
     @dataclasses.dataclass

@@ -86,7 +86,7 @@ def test_agents_that_will_end_before_another_task_do_not_count() -> None:
         (160, 0, 2, Filled(2)),
     ],
 )
-def test_a_job_of_many_nodes_is_not_for_a_few_tasks(
+def test_job_of_many_nodes_is_not_for_a_few_tasks(
     tasks: int, at_work: int, submitted: int, filled: Filled
 ) -> None:
     """Unless nobody else could soon run them: eighty slots are no waste for a campaign's end."""
@@ -110,7 +110,7 @@ def test_jobs_on_their_way_are_not_submitted_again() -> None:
     assert decided([waiting(51)], fleet, backlog=50).submit == 1
 
 
-def test_a_slow_queue_gets_a_few_jobs_at_a_time() -> None:
+def test_slow_queue_gets_a_few_jobs_at_a_time() -> None:
     """Others use it too."""
     made = decided([waiting(1_000)], backlog=2)
     assert (made.submit, made.reason) == (2, PlanReason.BACKLOG)
@@ -118,7 +118,7 @@ def test_a_slow_queue_gets_a_few_jobs_at_a_time() -> None:
     assert (made.submit, made.reason) == (0, PlanReason.BACKLOG)
 
 
-def test_a_fast_queue_gets_twice_what_it_let_through() -> None:
+def test_fast_queue_gets_twice_what_it_let_through() -> None:
     """So that a thousand agents do not take a thousand rounds."""
     fleet = PilotJobs(starting=8, started_lately=8)
     assert decided([waiting(1_000)], fleet, backlog=2).submit == 16
@@ -219,7 +219,7 @@ def test_after_a_failure_nothing_is_submitted_for_a_while() -> None:
     cores=st.integers(1, 4_096),
     nodes=st.integers(1, 1_000),
 )
-def test_a_plan_keeps_its_limits_whatever_is_the_case(
+def test_plan_keeps_its_limits_whatever_is_the_case(
     claimable: int,
     usual_s: float | None,
     serving: list[float],

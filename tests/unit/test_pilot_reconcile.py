@@ -92,7 +92,7 @@ LONG: dict[str, Any] = {"missing_polls": MISSING_POLLS - 1, "missing_s": MISSING
 
 
 @pytest.mark.parametrize("status", ["queued", "running"])
-def test_a_job_that_is_missing_is_where_it_was(status: str) -> None:
+def test_job_that_is_missing_is_where_it_was(status: str) -> None:
     """For several answers and some minutes, both: then it has vanished, which nobody saw."""
     for known in ({}, {**LONG, "missing_s": MISSING_S - 1}, {**LONG, "missing_polls": 1}):
         changed = change(job(status, **known), None)
@@ -102,7 +102,7 @@ def test_a_job_that_is_missing_is_where_it_was(status: str) -> None:
     assert outcome(job(status, heard_at=NOW, **LONG), None) == "vanished"
 
 
-def test_a_job_that_is_seen_again_is_not_missing_any_more() -> None:
+def test_job_that_is_seen_again_is_not_missing_any_more() -> None:
     """Nor one whose agent is at work; the count begins anew."""
     here = SeenJob("42", "running", "RUNNING")
     for changed in (
@@ -113,7 +113,7 @@ def test_a_job_that_is_seen_again_is_not_missing_any_more() -> None:
         assert (changed.status, changed.why, changed.missing) == ("running", "RUNNING", False)
 
 
-def test_a_job_that_was_to_be_cancelled_is_not_waited_for_so_long() -> None:
+def test_job_that_was_to_be_cancelled_is_not_waited_for_so_long() -> None:
     """Its end was asked for."""
     asked = job("queued", cancelled_at=NOW)
     assert outcome(asked, None) is None

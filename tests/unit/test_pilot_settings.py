@@ -174,7 +174,7 @@ def test_slurm_is_asked_for_what_the_settings_say() -> None:
     assert "--slots 32" in " ".join(agent_of(script("slurm", settings)))
 
 
-def test_a_job_of_many_nodes_starts_an_agent_on_each() -> None:
+def test_job_of_many_nodes_starts_an_agent_on_each() -> None:
     """All have the name of their job; what one of them comes to ends no other."""
     text = script("slurm", slurm(nodes=8, cores=32, memory="64G", gpus="4"))
     lines = text.splitlines()
@@ -201,7 +201,7 @@ def test_a_job_of_many_nodes_starts_an_agent_on_each() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_script_hands_signals_to_the_agent_and_writes_down_its_code(
+def test_script_hands_signals_to_the_agent_and_writes_down_its_code(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     """Also when the shell alone is signalled, as by Slurm's `--signal=B:TERM`."""
@@ -278,7 +278,7 @@ def test_set_up_may_let_commands_fail(tmp_path: Path) -> None:
     assert (code, said) == (0, "agent with x\n")
 
 
-def test_a_file_describes_several_pilots(tmp_path: Path) -> None:
+def test_file_describes_several_pilots(tmp_path: Path) -> None:
     """With defaults for what it leaves out."""
     file = tmp_path / "pilots.toml"
     file.write_text(
@@ -291,7 +291,7 @@ def test_a_file_describes_several_pilots(tmp_path: Path) -> None:
     assert here.settings.folder == "/jobs/here"
 
 
-def test_the_file_in_the_documentation_is_right(tmp_path: Path) -> None:
+def test_file_in_the_documentation_is_right(tmp_path: Path) -> None:
     """It can be used as it stands."""
     page = Path(__file__, "../../../docs/fleet.md").resolve().read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)

@@ -64,7 +64,7 @@ def is_clean(text: str) -> bool:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="groups came with Python 3.11")
-def test_a_group_comes_back_with_its_members() -> None:
+def test_group_comes_back_with_its_members() -> None:
     """Also groups within groups, for `except*`; unknown classes within are named."""
     group = vars(builtins)["ExceptionGroup"]
     outer = group("outer", [ValueError(1), group("inner", [KeyError("a"), Held("b", 2)])])
@@ -92,7 +92,7 @@ def test_exceptions_within_arguments_and_attributes_come_back() -> None:
     assert received(own).args == ("own", 1)
 
 
-def test_an_attribute_that_cannot_be_stored_costs_no_other_one() -> None:
+def test_attribute_that_cannot_be_stored_costs_no_other_one() -> None:
     error = Held("why", 1)
     error.cause = object()
     back = received(error)

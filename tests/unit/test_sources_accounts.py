@@ -101,7 +101,7 @@ def test_numbers_of_a_column_keep_their_text(read: Any, rows: list[list[str]]) -
 
 @settings(max_examples=200)
 @given(st.lists(st.lists(CELLS, min_size=3, max_size=3).filter(any), max_size=6))
-def test_a_column_of_a_file_is_of_numbers_or_of_text(rows: list[list[str]]) -> None:
+def test_column_of_a_file_is_of_numbers_or_of_text(rows: list[list[str]]) -> None:
     """Its empty values apart, so that a program and a filter find one type."""
     payloads = [one.payload for one in from_file(written(rows)) if isinstance(one, Seed)]
     for name in "abc":
@@ -118,7 +118,7 @@ def test_rows_that_only_a_bad_one_shows_are_typed_too(tmp_path: Path) -> None:
     assert found == {"A": "1.10", "B": "z", "D": 2}
 
 
-def test_a_table_that_grows_while_it_is_read_alters_nothing(tmp_path: Path) -> None:
+def test_table_that_grows_while_it_is_read_alters_nothing(tmp_path: Path) -> None:
     """What came after the look for numbers is text where it is no number."""
     path = tmp_path / "table.csv"
     path.write_text("id,n\n" + "".join(f"{i},{i}\n" for i in range(100_000)))

@@ -86,7 +86,7 @@ def test_every_whole_line_before_a_cut_is_read_and_the_line_of_the_cut_named(
     assert records[0] is damage(records)
 
 
-def test_a_damaged_pipe_says_at_its_end_which_lines_are_uncertain(tmp_path: Path) -> None:
+def test_damaged_pipe_says_at_its_end_which_lines_are_uncertain(tmp_path: Path) -> None:
     """A pipe cannot be verified beforehand; its lines come, and the damage is the last record."""
     data = WHOLE[: len(WHOLE) // 2]
     whole = zlib.decompressobj(31).decompress(data).count(b"\n")
@@ -181,7 +181,7 @@ def test_damage_of_a_pipe_is_reported_instead_of_errors_of_the_reader(
     assert len([one for one in bad if isinstance(one, Damage)]) == 1
 
 
-def test_a_regular_file_at_standard_input_is_verified_from_where_it_stands(
+def test_regular_file_at_standard_input_is_verified_from_where_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`-` may be a file that was opened, and read in part, by anyone who started us."""

@@ -167,7 +167,7 @@ def test_records_of_a_pipe_arrive_before_it_ends() -> None:
         assert child.wait(60) == 0
 
 
-def test_a_pipe_is_opened_when_it_is_read(tmp_path: Path) -> None:
+def test_pipe_is_opened_when_it_is_read(tmp_path: Path) -> None:
     """To make a source of a named pipe, and to close it, waits for no writer and takes nothing."""
     fifo = tmp_path / "pipe.smi"
     os.mkfifo(fifo)
@@ -181,7 +181,7 @@ def test_a_pipe_is_opened_when_it_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_pipe_that_somebody_made_non_blocking_is_waited_for() -> None:
+def test_pipe_that_somebody_made_non_blocking_is_waited_for() -> None:
     """Who shares a pipe may have set it so; no data yet are not the end of them."""
     near, far = os.pipe()
     os.set_blocking(near, False)
@@ -248,7 +248,7 @@ def test_zstd_without_its_module_names_the_ways_to_read_it(
         list(source)
 
 
-def test_a_zip_file_in_a_pipe_names_the_program(tmp_path: Path) -> None:
+def test_zip_file_in_a_pipe_names_the_program(tmp_path: Path) -> None:
     """Its list of files is at its end, so a pipe would have to be kept."""
     fifo = tmp_path / "pipe.smi"
     os.mkfifo(fifo)
@@ -262,9 +262,7 @@ def test_a_zip_file_in_a_pipe_names_the_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compress", [bz2.compress, lzma.compress])
-def test_a_bomb_is_read_in_bounded_memory(
-    tmp_path: Path, compress: Callable[[bytes], bytes]
-) -> None:
+def test_bomb_is_read_in_bounded_memory(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     """A few KB that unpack to 200 MB take the memory of a line."""
     path = tmp_path / "bomb.smi"
     path.write_bytes(compress(b"C" * 200_000_000))

@@ -148,7 +148,7 @@ def test_lines_that_end_with_cr_are_lines(texts: list[str], crlf: bool, piece: i
     assert lines == [text for text in texts if text]
 
 
-def test_a_carriage_return_within_a_line_that_ends_with_lf_stays() -> None:
+def test_carriage_return_within_a_line_that_ends_with_lf_stays() -> None:
     """Only a file without LF has CR as its line ends."""
     assert lines_of(b"a\rb\nc\n") == ["a\rb", "c"]
 

@@ -136,7 +136,7 @@ def test_line_without_a_molecule_is_bad(text: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\x07b", "a\x1b[31mb", "a\x7fb", "a\x85b", "a\u2028b"])
-def test_a_control_character_in_a_key_is_a_bad_line(name: str) -> None:
+def test_control_character_in_a_key_is_a_bad_line(name: str) -> None:
     """A terminal would obey it, and a list of keys would break."""
     (record,) = read(f"CCO\t{name}\n".encode(), delimiter="tab")
     assert isinstance(record, BadLine)
@@ -161,7 +161,7 @@ def test_round_trip(molecules: list[tuple[str, str]]) -> None:
     assert found == molecules
 
 
-def test_a_byte_order_mark_in_mid_file_is_no_part_of_a_molecule() -> None:
+def test_byte_order_mark_in_mid_file_is_no_part_of_a_molecule() -> None:
     """Files with marks that were joined are reported, with a line end between them or without."""
     first, alone, glued = read("\ufeffC a\n\ufeffN b\nO c\ufeffC d\n".encode())
     assert first == Seed({"smiles": "C", "name": "a"}, "a")

@@ -151,7 +151,7 @@ def test_file_that_ends_within_quotes_is_a_bad_line() -> None:
 
 
 @pytest.mark.parametrize("last", rest_thorough(["", '30001,x"', '30001,"x"\n', "30001,x\n\0\n"]))
-def test_a_quote_left_open_costs_its_own_line_only(last: str) -> None:
+def test_quote_left_open_costs_its_own_line_only(last: str) -> None:
     """The rows behind it, which it seems to swallow, are read, each bad line of them named."""
     rows = "".join(f"{i},x\n" for i in range(30_000))
     first, *records = read('a,b\n1,"open\n' + rows + last)

@@ -120,7 +120,7 @@ def test_leaving_leaves_nothing_behind(row: Row) -> None:
     assert ALL in row.queues
 
 
-def test_the_most_crowded_serving_is_asked_for_each_time(row: Row) -> None:
+def test_most_crowded_serving_is_asked_for_each_time(row: Row) -> None:
     """However many others somebody waits in, who are asked for in turn."""
     for number in range(40):
         row.join(f"s{number}", Scope(f"/strange/{number}"))

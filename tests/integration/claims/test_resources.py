@@ -119,7 +119,7 @@ def test_holder_of_a_task_learns_how_often_it_ran_out_of_memory(queue: Client, h
 
 
 @pytest.mark.thorough
-def test_a_task_is_tried_again_with_more_memory(taskq: CommandLine, queue: Client) -> None:
+def test_task_is_tried_again_with_more_memory(taskq: CommandLine, queue: Client) -> None:
     """By an agent from the command line; it reports what its attempts used."""
     handler = Handler("command", argv=(sys.executable, "-c", OCCUPY))
     retry = RetryPolicy(max_attempts=2, backoff_s=0.0)

@@ -58,7 +58,7 @@ def test_each_kind_of_handler_can_be_given(
     assert queue.campaign("/a").spec().handler == handler
 
 
-def test_a_file_describes_a_campaign_and_the_command_line_wins_over_it(
+def test_file_describes_a_campaign_and_the_command_line_wins_over_it(
     taskq: CommandLine, queue: Client, tmp_path: Path
 ) -> None:
     """One file serves for the real campaign and for trials of it."""
@@ -221,7 +221,7 @@ def test_removing_a_campaign_needs_a_yes(
     assert taskq.json("ls") == []
 
 
-def test_the_root_cannot_be_removed(taskq: CommandLine, campaign: Campaign) -> None:
+def test_root_cannot_be_removed(taskq: CommandLine, campaign: Campaign) -> None:
     """`rm /` is refused, even with a yes."""
     assert taskq.refused("campaign", "rm", "/", "--yes")[0] == 2
     assert campaign.status().state == "open"
@@ -239,7 +239,7 @@ def test_ls_and_tree_give_the_fields_of_a_status(taskq: CommandLine, queue: Clie
     ]
 
 
-def test_the_tree_is_drawn_depth_first(taskq: CommandLine, queue: Client) -> None:
+def test_tree_is_drawn_depth_first(taskq: CommandLine, queue: Client) -> None:
     """A child stands below its parent, also where names sort before the slash."""
     for path in ("/w/a/x", "/w/a-b", "/w/a/y", "/w/b"):
         queue.create_campaign(path)
@@ -357,7 +357,7 @@ def test_wrong_call_is_refused_in_a_line_and_changes_nothing(
     assert [one["path"] for one in taskq.json("tree")] == ["/", campaign.path]
 
 
-def test_a_similar_campaign_is_proposed(taskq: CommandLine, queue: Client) -> None:
+def test_similar_campaign_is_proposed(taskq: CommandLine, queue: Client) -> None:
     """Level by level; nothing is proposed where one of them is like nothing."""
     for path in ("/wisdom/malaria/1lf3", "/wisdom/plague"):
         queue.create_campaign(path)

@@ -69,7 +69,7 @@ def test_conflicts_can_be_skipped_or_kept(
         }
 
 
-def test_a_second_stage_that_reuses_names_is_refused(
+def test_second_stage_that_reuses_names_is_refused(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """Hundreds are counted, some named; tasks of an earlier file are counted and stay."""
@@ -137,7 +137,7 @@ KEYED = {
 
 
 @pytest.mark.parametrize("name", KEYED)
-def test_a_key_can_be_made_of_several_fields(
+def test_key_can_be_made_of_several_fields(
     name: str, taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """In the order in which they are named, in each format that has fields."""
@@ -183,7 +183,7 @@ def test_key_fields_that_the_file_lacks_are_refused_before_anything_is_added(
     assert reason in taskq.refused("seed", "/c", file, "--key-field", key)[1]
 
 
-def test_a_field_with_a_comma_in_its_name_is_quoted(
+def test_field_with_a_comma_in_its_name_is_quoted(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """As in CSV."""

@@ -34,7 +34,7 @@ def altered(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["cut", "altered", "junk"])
-def test_a_damaged_file_adds_nothing_unless_it_is_asked_for(
+def test_damaged_file_adds_nothing_unless_it_is_asked_for(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path, kind: str
 ) -> None:
     """It is verified first. With `--on-error skip` all that can be read is added; 65 both times."""
@@ -84,7 +84,7 @@ def test_lines_before_the_damage_of_a_pipe_are_added_and_reported_as_uncertain(
     assert keys(campaign) == [f"n{i}" for i in range(12_000)]
 
 
-def test_a_source_without_records_is_named(
+def test_source_without_records_is_named(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """An empty file, one of nothing but comments, an empty archive or pipe: no error, but said."""

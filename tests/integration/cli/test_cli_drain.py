@@ -21,7 +21,7 @@ def enrolled(taskq: CommandLine, postgres: Postgres, token: str, site: str = "")
     )
 
 
-def test_the_site_of_an_agent_that_names_none_is_its_token(
+def test_site_of_an_agent_that_names_none_is_its_token(
     taskq: CommandLine, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Who gave a token to Cracow finds its agents there; one that says where it is, is there."""
@@ -52,7 +52,7 @@ def test_drain_takes_several_names_and_hosts(
     assert taskq.json("agents", "drain", *hosts) == {"agents": 1, "dry_run": False}
 
 
-def test_the_library_takes_one_name_or_several(queue: Client, hire: Hire) -> None:
+def test_library_takes_one_name_or_several(queue: Client, hire: Hire) -> None:
     """As the command does; without a name all are meant."""
     queue.create_campaign("/c")
     agents = [hire("/c", host=f"n{n}") for n in range(4)]
@@ -63,7 +63,7 @@ def test_the_library_takes_one_name_or_several(queue: Client, hire: Hire) -> Non
     assert len(agents) == 4
 
 
-def test_an_order_that_reaches_nobody_says_who_is_there(
+def test_order_that_reaches_nobody_says_who_is_there(
     taskq: CommandLine, queue: Client, hire: Hire
 ) -> None:
     """It is no error, but most likely not what was meant."""

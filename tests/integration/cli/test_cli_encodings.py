@@ -65,7 +65,7 @@ def test_words_that_are_not_utf_8_are_a_wrong_call(
     ],
     ids=lambda words: " ".join([words[0], words[-2]]),
 )
-def test_an_agent_refuses_such_words_at_once(taskq: CommandLine, words: list[str]) -> None:
+def test_agent_refuses_such_words_at_once(taskq: CommandLine, words: list[str]) -> None:
     """Before it has spoken with anybody."""
     code, out, error = run(taskq, *words, program=AGENT)
     assert (code, out) == (2, "")
@@ -87,7 +87,7 @@ def test_variables_that_are_not_utf_8_are_named(taskq: CommandLine) -> None:
     assert (code, "TASKQ_HOME" in error, error.count("\n")) == (2, True, 1), error
 
 
-def test_the_library_translates_text_that_is_not_unicode(queue: Client, dsn: str) -> None:
+def test_library_translates_text_that_is_not_unicode(queue: Client, dsn: str) -> None:
     """A program that passes such text on gets the error for a wrong call."""
     campaign = queue.create_campaign("/c")
     with pytest.raises(UsageError, match="Unicode"):
@@ -136,7 +136,7 @@ def test_files_may_have_any_name(taskq: CommandLine, queue: Client, tmp_path: Pa
     assert (code, json.loads(out)["result"]) == (0, {"n": 8}), error
 
 
-def test_an_input_is_named_in_unicode(taskq: CommandLine, queue: Client, tmp_path: Path) -> None:
+def test_input_is_named_in_unicode(taskq: CommandLine, queue: Client, tmp_path: Path) -> None:
     """Its file may have any name, but tasks call it by one that JSON can hold."""
     file = tmp_path / FOREIGN
     file.write_text("content")

@@ -93,7 +93,7 @@ def test_results_that_the_reader_did_not_take_come_again(
 
 
 @pytest.mark.thorough
-def test_a_killed_follower_loses_nothing(
+def test_killed_follower_loses_nothing(
     taskq: CommandLine, agent: ScriptedAgent, tmp_path: Path
 ) -> None:
     """What was written and is not in the cursor yet is written again by the next."""
@@ -147,7 +147,7 @@ def test_unsuitable_options_of_an_export_are_refused_and_change_nothing(
     assert taskq.refused("export", "/", "--cursor", cursor)[0] != 0
 
 
-def test_a_file_that_cannot_be_written_leaves_the_cursor(
+def test_file_that_cannot_be_written_leaves_the_cursor(
     taskq: CommandLine, agent: ScriptedAgent, tmp_path: Path
 ) -> None:
     """The next call writes what this one could not."""

@@ -111,7 +111,7 @@ def test_nouns_may_be_singular_or_plural(line: str) -> None:
     assert f"  {line.split()[1]} " not in CliRunner().invoke(main, ["-h"]).stdout
 
 
-def test_a_mistyped_command_gets_a_proposal() -> None:
+def test_mistyped_command_gets_a_proposal() -> None:
     """The error names the command that was probably meant."""
     result = CliRunner().invoke(main, ["staus"])
     assert result.exit_code == 2

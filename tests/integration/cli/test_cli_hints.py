@@ -72,14 +72,14 @@ def test_malformed_address_of_a_gateway_is_not_blamed_on_postgresql(
         assert hint.replace("--url", "TASKQ_URL" if environment else "--url") in error, error
 
 
-def test_a_similar_option_is_still_proposed(taskq: CommandLine) -> None:
+def test_similar_option_is_still_proposed(taskq: CommandLine) -> None:
     """A slip of the finger gets what it got before."""
     code, error = taskq.refused("status", "--ouput", "json")
     assert (code, "Did you mean '--output'?" in error) == (2, True), error
 
 
 @pytest.mark.parametrize("name", ["hits.xlsx", "hits.csv.gz", "hits.tsv"])
-def test_an_export_is_what_its_suffix_says(
+def test_export_is_what_its_suffix_says(
     taskq: CommandLine, finished: Campaign, tmp_path: Path, name: str
 ) -> None:
     """A suffix that stands for no format is refused, unless an option names the format."""
@@ -95,7 +95,7 @@ def test_an_export_is_what_its_suffix_says(
 
 
 @pytest.mark.usefixtures("finished")
-def test_the_output_of_an_export_is_the_format_of_its_results(
+def test_output_of_an_export_is_the_format_of_its_results(
     taskq: CommandLine, tmp_path: Path
 ) -> None:
     """Wherever they go, and in whichever option; contradictions are refused."""
@@ -153,9 +153,7 @@ def test_class_of_error_that_no_task_has_is_reported(
     assert (result.stdout, result.stderr) == ("2 tasks of /c will be tried again.\n", "")
 
 
-def test_a_key_is_looked_for_below_or_shown_by_an_example(
-    queue: Client, taskq: CommandLine
-) -> None:
+def test_key_is_looked_for_below_or_shown_by_an_example(queue: Client, taskq: CommandLine) -> None:
     """Keys are those of one campaign, and anyone who asks above it does not know which."""
     queue.create_campaign("/vs")
     queue.create_campaign("/vs/docking").seed(Seed({}, f"n={n}") for n in range(9))

@@ -112,7 +112,7 @@ def test_two_lines_of_a_pipe_are_two_tasks(taskq: CommandLine, campaign: Campaig
     }
 
 
-def test_a_campaign_file_may_name_a_pipe(
+def test_campaign_file_may_name_a_pipe(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """The table [seed] is read by the same rule: a pipe once."""
@@ -152,7 +152,7 @@ def test_one_pipe_named_twice_is_refused(
     assert campaign.status().total == 0
 
 
-def test_an_absent_file_after_a_pipe_stops_before_the_pipe_is_read(
+def test_absent_file_after_a_pipe_stops_before_the_pipe_is_read(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """Files are still looked at beforehand, and the pipe keeps what it has for the next try."""
@@ -171,7 +171,7 @@ def results(campaign: Campaign, hire: Hire) -> int:
     return 4
 
 
-def test_an_export_goes_into_the_pipe_that_it_names(
+def test_export_goes_into_the_pipe_that_it_names(
     taskq: CommandLine, results: int, tmp_path: Path
 ) -> None:
     """/dev/stdout, `>(...)` and a named pipe get every line; nothing is renamed over them."""
@@ -192,7 +192,7 @@ def test_an_export_goes_into_the_pipe_that_it_names(
     assert fifo.is_fifo()
 
 
-def test_an_export_to_stdout_goes_on_behind_what_a_file_holds(
+def test_export_to_stdout_goes_on_behind_what_a_file_holds(
     taskq: CommandLine, results: int, tmp_path: Path
 ) -> None:
     """`--to /dev/stdout >> all.jsonl` appends: what is open already is neither replaced nor cut."""

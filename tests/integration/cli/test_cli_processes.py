@@ -35,7 +35,7 @@ def interrupted(process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) ->
     return process.returncode, error
 
 
-def test_a_campaign_runs_from_the_command_line(taskq: CommandLine, queue: Client) -> None:
+def test_campaign_runs_from_the_command_line(taskq: CommandLine, queue: Client) -> None:
     """Create, seed, run an agent, look at the results: the newcomer's first minutes."""
     python = "import json; n = {n}; n == 3 and exit(65); print(json.dumps(dict(square=n * n)))"
     taskq.out("campaign", "create", "/c", "--", sys.executable, "-c", python)
@@ -53,7 +53,7 @@ def test_a_campaign_runs_from_the_command_line(taskq: CommandLine, queue: Client
 
 
 @pytest.mark.thorough
-def test_an_agent_executes_python_of_a_folder(
+def test_agent_executes_python_of_a_folder(
     taskq: CommandLine, queue: Client, tmp_path: Path
 ) -> None:
     """`--path` finds the callables of a campaign; without it, the campaign cannot be run here."""
@@ -76,7 +76,7 @@ def test_an_agent_executes_python_of_a_folder(
 
 
 @pytest.mark.thorough
-def test_an_agent_gets_what_it_has_the_tags_for(taskq: CommandLine, queue: Client) -> None:
+def test_agent_gets_what_it_has_the_tags_for(taskq: CommandLine, queue: Client) -> None:
     """A tag offered on the command line opens the campaigns that require it, and no others."""
     for tag in ("mem>=16", "mem>=128"):
         path = f"/c/{tag[5:]}"
@@ -129,7 +129,7 @@ def test_agent_that_a_signal_ends_loses_nothing(
 
 
 @pytest.mark.thorough
-def test_an_agent_keeps_the_queue(taskq: CommandLine, queue: Client) -> None:
+def test_agent_keeps_the_queue(taskq: CommandLine, queue: Client) -> None:
     """Without any other keeper, what is delayed is tried again."""
     campaign = queue.create_campaign(
         CampaignSpec(
@@ -300,7 +300,7 @@ def ready(queue: Client) -> Campaign:
 
 
 @pytest.mark.thorough
-def test_an_agent_runs_the_test_of_its_site_first(taskq: CommandLine, ready: Campaign) -> None:
+def test_agent_runs_the_test_of_its_site_first(taskq: CommandLine, ready: Campaign) -> None:
     """Like one behind a gateway: 69 and the reason, or the tasks are done; no secret is shown."""
     run = ["agent", "run", "--campaign", "/c", "--until-empty", "--quiet", "-o", "json"]
     test = "sh -c 'test -n \"$TASKQ_DSN\" && echo a secret; echo no GPU; exit 3'"

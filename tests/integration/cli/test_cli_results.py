@@ -89,7 +89,7 @@ def test_results_of_a_subtree_name_their_campaigns(
     ],
     ids=lambda value: " ".join(map(str, value)),
 )
-def test_the_best_results_come_first(
+def test_best_results_come_first(
     taskq: CommandLine, finished: Campaign, words: list[str], order: list[int]
 ) -> None:
     """By any number or instant of a result, the highest or the lowest first."""
@@ -251,7 +251,7 @@ def test_results_are_exported_to_several_files(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["names", "rows"]
 
 
-def test_an_export_that_cannot_be_written_leaves_nothing(
+def test_export_that_cannot_be_written_leaves_nothing(
     taskq: CommandLine, finished: Campaign, tmp_path: Path
 ) -> None:
     """An absent folder or a folder in place of a file is reported."""
@@ -341,7 +341,7 @@ def test_retrying_leaves_cancelled_campaigns_below_alone(
     assert (code, "resume it" in error) == (3, True)
 
 
-def test_the_attempts_of_a_task_are_shown_with_their_output(
+def test_attempts_of_a_task_are_shown_with_their_output(
     taskq: CommandLine, campaign: Campaign, hire: Hire
 ) -> None:
     """Each attempt with its outcome, host and the end of what it wrote."""

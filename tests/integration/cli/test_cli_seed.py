@@ -64,7 +64,7 @@ def test_options_of_files_reach_the_reader(
     assert set(payloads(campaign)) == {"a", "ethane"}
 
 
-def test_a_sweep_is_combined_with_each_record(
+def test_sweep_is_combined_with_each_record(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """Two ligands and three seeds are six tasks; a sweep alone needs no file."""
@@ -90,7 +90,7 @@ def test_seeding_again_adds_nothing(taskq: CommandLine, campaign: Campaign) -> N
     assert campaign.status().total == 7_000
 
 
-def test_a_campaign_file_says_what_to_seed(
+def test_campaign_file_says_what_to_seed(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """The table [seed] is used by `--campaign-file`; a path given wins over the file's."""
@@ -105,7 +105,7 @@ def test_a_campaign_file_says_what_to_seed(
     assert taskq.refused("seed", "--campaign-file", file, "--key-field", "x")[0] == 2
 
 
-def test_a_bad_line_stops_with_its_number_and_reason(
+def test_bad_line_stops_with_its_number_and_reason(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """The error names file and line; it counts what was added before, and the rest can follow."""
@@ -136,7 +136,7 @@ def test_bad_lines_can_be_passed_over(
     assert (result.exit_code, campaign.status().total) == (0, 1)
 
 
-def test_a_file_of_nothing_but_bad_lines_is_an_error(taskq: CommandLine, tmp_path: Path) -> None:
+def test_file_of_nothing_but_bad_lines_is_an_error(taskq: CommandLine, tmp_path: Path) -> None:
     """A file in the wrong format is reported, even when bad lines are passed over."""
     taskq.out("campaign", "create", "/c")
     file = tmp_path / "l.jsonl"
@@ -218,7 +218,7 @@ def test_one_absent_file_of_several_stops_before_the_first(
     assert (code, campaign.status().total) == (66, 0)
 
 
-def test_a_cancelled_campaign_takes_no_tasks(taskq: CommandLine, campaign: Campaign) -> None:
+def test_cancelled_campaign_takes_no_tasks(taskq: CommandLine, campaign: Campaign) -> None:
     """Seeding what was cancelled is a conflict, and the error says what to do."""
     campaign.cancel()
     code, error = taskq.refused("seed", "/c", "--sweep", "n=1:2")
@@ -293,7 +293,7 @@ def test_options_of_public_files_reach_the_reader(
     }
 
 
-def test_a_bad_molecule_is_skipped_whole(
+def test_bad_molecule_is_skipped_whole(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """`--on-error skip` skips records, never parts of one: no field of it is lost alone."""

@@ -39,7 +39,7 @@ def run(home: Path, *words: str, dsn: str | None = None) -> Result:
 
 
 @pytest.mark.thorough
-def test_the_embedded_server_is_started_found_and_stopped(home: Path) -> None:
+def test_embedded_server_is_started_found_and_stopped(home: Path) -> None:
     """`up` says where everything is; any command starts it; data outlive `down`."""
     created = run(home, "campaign", "create", "/c", "--", "true")
     assert created.exit_code == 0, created.stderr
@@ -191,7 +191,7 @@ def test_error_names_the_server_that_cannot_be_reached(
 
 
 @pytest.mark.thorough
-def test_a_dsn_given_wins_over_the_environment(taskq: CommandLine, empty_dsn: str) -> None:
+def test_dsn_given_wins_over_the_environment(taskq: CommandLine, empty_dsn: str) -> None:
     """`--dsn` before or after the command is used in place of TASKQ_DSN."""
     elsewhere = CommandLine(empty_dsn)
     assert elsewhere.out("--dsn", taskq.dsn, "ls", "-o", "json") == "[]\n"

@@ -57,7 +57,7 @@ def shell(
 
 
 @every_output
-def test_a_full_disk_under_the_output_is_one_line(
+def test_full_disk_under_the_output_is_one_line(
     taskq: CommandLine, ended: Campaign, words: list[str]
 ) -> None:
     """Whatever a command writes, and however: the reason, and the code of an I/O error."""
@@ -68,14 +68,14 @@ def test_a_full_disk_under_the_output_is_one_line(
 
 
 @every_output
-def test_a_closed_output_is_no_error(taskq: CommandLine, ended: Campaign, words: list[str]) -> None:
+def test_closed_output_is_no_error(taskq: CommandLine, ended: Campaign, words: list[str]) -> None:
     """Anyone who closes the standard streams wants none of them."""
     assert shell(taskq, ">&-", *words) == (0, "")
     assert ended.path
 
 
 @every_output
-def test_an_output_that_nobody_reads_is_no_error(
+def test_output_that_nobody_reads_is_no_error(
     taskq: CommandLine, ended: Campaign, words: list[str]
 ) -> None:
     """As with `| true`: quiet, also where the exit code of each part of a pipe counts."""
@@ -126,7 +126,7 @@ def test_exit_code_of_an_error_does_not_depend_on_standard_error(
     assert shell(taskq, redirected, "status", f"{campaign.path}/none")[0] == 66
 
 
-def test_an_agent_keeps_its_code_where_its_summary_is_not_read(
+def test_agent_keeps_its_code_where_its_summary_is_not_read(
     taskq: CommandLine, queue: Client
 ) -> None:
     """What the batch system sees is how the agent ended; its tasks are done in any case."""
@@ -147,7 +147,7 @@ def test_an_agent_keeps_its_code_where_its_summary_is_not_read(
     ],
     ids=lambda words: words[0] if len(words) < 3 else "try",
 )
-def test_the_agent_of_one_file_does_alike(taskq: CommandLine, words: list[str]) -> None:
+def test_agent_of_one_file_does_alike(taskq: CommandLine, words: list[str]) -> None:
     """Full, closed and unread, the same as for the campaign manager's commands."""
     code, error = shell(taskq, ">/dev/full", *words, program=AGENT)
     assert (code, error.count("\n"), FULL in error) == (74, 1, True), error
@@ -155,7 +155,7 @@ def test_the_agent_of_one_file_does_alike(taskq: CommandLine, words: list[str]) 
         assert shell(taskq, redirected, *words, program=AGENT) == (0, "")
 
 
-def test_the_verdict_on_a_payload_survives_a_full_disk(taskq: CommandLine) -> None:
+def test_verdict_on_a_payload_survives_a_full_disk(taskq: CommandLine) -> None:
     """The exit code says how the attempt ended, whatever becomes of the rest."""
     handler = json.dumps({"kind": "command", "argv": [sys.executable, "-c", "exit(65)"]})
     for redirected in (">/dev/full", ">&-", "| true"):

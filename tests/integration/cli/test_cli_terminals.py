@@ -19,7 +19,7 @@ from tests.helpers.postgres import Postgres
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("answer", ["n\r", "\r", "\x04"])
-def test_a_question_that_is_not_answered_with_yes_changes_nothing(
+def test_question_that_is_not_answered_with_yes_changes_nothing(
     taskq: CommandLine, campaign: Campaign, answer: str
 ) -> None:
     """On a terminal, cancelling asks; no, nothing and the end of input leave all as it is."""
@@ -31,7 +31,7 @@ def test_a_question_that_is_not_answered_with_yes_changes_nothing(
     assert campaign.status().waiting == 1
 
 
-def test_a_yes_on_the_terminal_cancels(taskq: CommandLine, campaign: Campaign) -> None:
+def test_yes_on_the_terminal_cancels(taskq: CommandLine, campaign: Campaign) -> None:
     """The question can be answered."""
     campaign.seed([{"n": 1}])
     with taskq.terminal("cancel", "/c") as terminal:
@@ -59,7 +59,7 @@ def many(campaign: Campaign) -> Campaign:
     ],
     ids=" ".join,
 )
-def test_a_reader_that_goes_away_is_no_error(
+def test_reader_that_goes_away_is_no_error(
     taskq: CommandLine, many: Campaign, words: list[str]
 ) -> None:
     """As with `| head`: quiet, and no exit code that would end a script."""
@@ -124,7 +124,7 @@ def test_unexpected_exception_shows_its_traceback(taskq: CommandLine) -> None:
     ],
     ids=["status", "tasks"],
 )
-def test_a_command_imports_only_what_it_needs(
+def test_command_imports_only_what_it_needs(
     taskq: CommandLine, campaign: Campaign, words: list[str], unwanted: set[str]
 ) -> None:
     """Commands start quickly, since each is loaded when it is called."""
@@ -193,7 +193,7 @@ SHOWING_TOO = (
 @pytest.mark.both_transports
 @pytest.mark.thorough
 @pytest.mark.parametrize("commands", [[*SHOWING], [*SHOWING_TOO]])
-def test_a_terminal_gets_nothing_that_it_could_obey(
+def test_terminal_gets_nothing_that_it_could_obey(
     taskq: CommandLine,
     database: Database,
     campaign: Campaign,

@@ -61,7 +61,7 @@ def test_equal_arguments_are_calls_of_their_own(served_queue: Client, name: str)
         assert run.status().total == 4
 
 
-def test_a_call_that_raises_costs_no_other_its_value(served_queue: Client, name: str) -> None:
+def test_call_that_raises_costs_no_other_its_value(served_queue: Client, name: str) -> None:
     """The others have values, and the task is done."""
     run = served_queue.map(odd_ones_raise, range(7), name=name, chunksize=7)
     values = [
@@ -96,7 +96,7 @@ def test_end_of_an_attempt_ends_all_calls_of_its_chunk(served_queue: Client, nam
     assert not run.wait(WAIT_S).unfinished
 
 
-def test_the_first_calls_show_how_many_go_together(
+def test_first_calls_show_how_many_go_together(
     served_queue: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked again, the chunks are the same; calls that take too long stay alone."""

@@ -81,7 +81,7 @@ def test_standard_tests_pass(executed: Client, mixin: type) -> None:
 
 
 @pytest.mark.thorough
-def test_an_executor_brings_its_agents_and_leaves_nothing(queue: Client, tmp_path: Path) -> None:
+def test_executor_brings_its_agents_and_leaves_nothing(queue: Client, tmp_path: Path) -> None:
     """With `max_workers`; closures, objects, exceptions, and values in order."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -103,7 +103,7 @@ def test_an_executor_brings_its_agents_and_leaves_nothing(queue: Client, tmp_pat
 
 
 @pytest.mark.both_transports
-def test_an_executor_whose_agents_cannot_start_leaves_nothing(
+def test_executor_whose_agents_cannot_start_leaves_nothing(
     queue: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A number of slots that is none; no program, or no address of PostgreSQL."""

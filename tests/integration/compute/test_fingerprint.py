@@ -152,7 +152,7 @@ def test_fingerprint_of_a_recursive_function_ends() -> None:
     assert fingerprint(countdown) == fingerprint(countdown)
 
 
-def test_a_function_in_a_set_that_it_uses_has_a_fingerprint() -> None:
+def test_function_in_a_set_that_it_uses_has_a_fingerprint() -> None:
     """As a decorator registers them; other ones in the set count, in whatever order they come."""
 
     def registered(*summands: int) -> Callable[[int], int]:
@@ -172,7 +172,7 @@ def test_a_function_in_a_set_that_it_uses_has_a_fingerprint() -> None:
     assert one == fingerprint(registered(*reversed(range(8)))) != fingerprint(registered(*range(7)))
 
 
-def test_an_object_is_known_by_its_content() -> None:
+def test_object_is_known_by_its_content() -> None:
     """Used or not: pickling leaves traces in a class."""
 
     class Point:

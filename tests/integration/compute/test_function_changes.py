@@ -75,7 +75,7 @@ def refused(queue: Client, name: str, function: Any, **how: Any) -> FunctionChan
         ("cached", ("return x\n", "return -x\n"), ["the global cached", "the code of cached"]),
     ],
 )
-def test_the_error_names_what_has_changed(
+def test_error_names_what_has_changed(
     queue: Client, name: str, kind: str, change: tuple[str, str], parts: list[str]
 ) -> None:
     """Code, a default, a global, a helper, an attribute of a class, a variable of a closure."""
@@ -106,7 +106,7 @@ def test_values_that_differ_in_each_process_are_named_with_the_remedy(
     assert "make it within the function" in str(error)
 
 
-def test_a_filled_cache_of_functools_is_no_change(queue: Client, name: str) -> None:
+def test_filled_cache_of_functools_is_no_change(queue: Client, name: str) -> None:
     queue.map(made("cached"), [1], name=name)
     assert len(queue.map(made("cached", then="function(7)"), [1], name=name)) == 1
 

@@ -53,7 +53,7 @@ def test_one_key_or_file_is_not_taken_for_many(queue: Client, name: str) -> None
         queue.map(called.same, [1], name=f"{name}/inputs", inputs="receptor.pdbqt")
 
 
-def test_an_iterator_that_was_used_before_is_warned_of(queue: Client, name: str) -> None:
+def test_iterator_that_was_used_before_is_warned_of(queue: Client, name: str) -> None:
     """Its run has no calls; an empty list is meant."""
     numbers = (n for n in range(2))
     assert len(queue.map(called.same, numbers, name=name)) == 2
@@ -62,7 +62,7 @@ def test_an_iterator_that_was_used_before_is_warned_of(queue: Client, name: str)
     assert len(queue.map(called.same, [], name=f"{name}/none")) == 0
 
 
-def test_a_set_has_no_chunks(queue: Client, name: str) -> None:
+def test_set_has_no_chunks(queue: Client, name: str) -> None:
     """Their calls would be others in the next process."""
     with pytest.raises(UsageError, match="sorted"):
         queue.map(called.same, {"a", "b"}, name=name, chunksize=2)

@@ -60,7 +60,7 @@ def test_calls_are_computed_once_whatever_the_batches(served: Client) -> None:
     assert campaign_of(served, "square").status().total == 8
 
 
-def test_a_shared_argument_is_read_once_in_each_process(served: Client) -> None:
+def test_shared_argument_is_read_once_in_each_process(served: Client) -> None:
     """So its calls see what earlier ones have done to it."""
 
     def mark(n: int, values: list[int]) -> tuple[int, int]:
@@ -121,7 +121,7 @@ def test_large_arguments_are_stored_once(served: Client) -> None:
 
 
 @pytest.mark.thorough
-def test_a_pickle_that_was_replaced_is_not_read(served: Client, tmp_path: Path, name: str) -> None:
+def test_pickle_that_was_replaced_is_not_read(served: Client, tmp_path: Path, name: str) -> None:
     """By somebody who may change inputs, and may not send pickles."""
 
     def first(values: list[str], n: int) -> str:
@@ -224,7 +224,7 @@ def test_python_of_the_readme_runs(
 
 
 @pytest.mark.thorough
-def test_the_example_computes_once(queue: Client, tmp_path: Path) -> None:
+def test_example_computes_once(queue: Client, tmp_path: Path) -> None:
     """Killed, and run twice."""
     argv = [sys.executable, str(EXAMPLE / "conformers.py")]
     environment = os.environ | {

@@ -51,7 +51,7 @@ def payload_of(client: Client, future: taskq.TaskFuture[Any]) -> dict[str, Any]:
     return dict(client.campaign(future.campaign.path).task(future.key).payload)
 
 
-def test_an_array_is_sent_once_for_many_calls(served_queue: Client, sent: list[int]) -> None:
+def test_array_is_sent_once_for_many_calls(served_queue: Client, sent: list[int]) -> None:
     """Functions by name and by value, arrays by position and by name. Equal calls share a task."""
     futures = [served_queue.submit(np.dot, ARRAY, n) for n in range(4)]
     for n, future in enumerate(futures):
@@ -69,7 +69,7 @@ def test_an_array_is_sent_once_for_many_calls(served_queue: Client, sent: list[i
     assert payload_of(served_queue, named)["kwargs"]["path"].keys() == {LARGE}
 
 
-def test_an_executor_sends_what_its_calls_share_once(served_queue: Client, sent: list[int]) -> None:
+def test_executor_sends_what_its_calls_share_once(served_queue: Client, sent: list[int]) -> None:
     """Calls share an object within a `functools.partial` or as an argument, and may change it."""
     table = Table([f"row {n}" for n in range(20_000)])
 
@@ -87,7 +87,7 @@ def test_an_executor_sends_what_its_calls_share_once(served_queue: Client, sent:
     assert served_queue.queries.row("campaign", path=path) is None
 
 
-def test_the_agents_of_a_node_fetch_an_argument_once(
+def test_agents_of_a_node_fetch_an_argument_once(
     queue: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is in their cache, where later agents find it even if the queue has lost it."""
@@ -114,7 +114,7 @@ HOSTILE: tuple[Any, ...] = (
 )
 
 
-def test_a_payload_names_no_file_and_no_blob_that_is_none(served_queue: Client, name: str) -> None:
+def test_payload_names_no_file_and_no_blob_that_is_none(served_queue: Client, name: str) -> None:
     """A forged payload fails its own attempt only. The agent works on."""
     run = served_queue.map(called.same, [0], name=name)
     run.wait(WAIT_S)
@@ -129,7 +129,7 @@ def test_a_payload_names_no_file_and_no_blob_that_is_none(served_queue: Client, 
     assert served_queue.map(called.same, [0, 1], name=name).result(WAIT_S) == [0, 1]
 
 
-def test_a_pickle_in_a_blob_needs_the_seal_too(
+def test_pickle_in_a_blob_needs_the_seal_too(
     served_queue: Client, near_queue: Client, name: str
 ) -> None:
     """The agent refuses a forged pickle, which would run a program, and works on after bad JSON."""
@@ -184,7 +184,7 @@ def test_content_that_is_too_large_is_refused(
         assert future.cancel()
 
 
-def test_a_lost_argument_is_the_failure_of_its_call(
+def test_lost_argument_is_the_failure_of_its_call(
     queue: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent goes on with other calls."""

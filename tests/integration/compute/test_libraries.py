@@ -84,7 +84,7 @@ with taskq.Client(Database(sys.argv[1]).open()) as queue, taskq.joblib(queue):
     ],
     ids=["the same", "more"],
 )
-def test_a_search_of_scikit_learn_computes_no_fit_again(
+def test_search_of_scikit_learn_computes_no_fit_again(
     served_queue: Client, near_queue: Client, others: list[dict[str, object]]
 ) -> None:
     """In another process, with other warnings, on a fitted search, or with more to search.
@@ -179,14 +179,14 @@ def test_asyncio_runs_in_the_executor(executor: Executor) -> None:
     assert isinstance(values[1], called.BadLigand)
 
 
-def test_an_executor_takes_what_numpy_is(executor: Executor) -> None:
+def test_executor_takes_what_numpy_is(executor: Executor) -> None:
     """Arrays go in and out, by `map` of several iterables."""
     values = [*executor.map(np.add, [np.ones(3), np.zeros(2)], [1, 2], timeout=WAIT_S)]
     assert [value.tolist() for value in values] == [[2.0] * 3, [2.0] * 2]
 
 
 @pytest.mark.parametrize("library", ["scikit-learn", "SciPy", "Dask", "tqdm", "asyncio"])
-def test_the_page_lists_what_was_run(library: str) -> None:
+def test_page_lists_what_was_run(library: str) -> None:
     """With the line that runs it."""
     page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
     assert f"| {library} |" in page

@@ -196,7 +196,7 @@ def start(dsn: str, folder: Path, then: str = "pass") -> subprocess.Popen[str]:
 
 
 @pytest.mark.thorough
-def test_a_script_computes_with_functions_and_classes_of_its_own(dsn: str, tmp_path: Path) -> None:
+def test_script_computes_with_functions_and_classes_of_its_own(dsn: str, tmp_path: Path) -> None:
     """And again, with nothing to compute, since nothing has changed."""
     for _ in range(2):
         with start(dsn, tmp_path) as program:
@@ -216,7 +216,7 @@ def test_nobody_is_left_when_the_program_is_killed(dsn: str, queue: Client, tmp_
     wait_until(lambda: queue.agents() == [], timeout_s=WAIT_S)
 
 
-def test_a_second_ctrl_c_ends_the_program_at_once(dsn: str, queue: Client, tmp_path: Path) -> None:
+def test_second_ctrl_c_ends_the_program_at_once(dsn: str, queue: Client, tmp_path: Path) -> None:
     """Whatever its agents do: they have their order, and leave without it."""
     with start(dsn, tmp_path, "print(agents.pid, flush=True); time.sleep(600)") as program:
         assert program.stdout is not None
@@ -280,7 +280,7 @@ sys.exit(0)
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("word", [b"end", b"now", b""])
-def test_an_agent_process_wakes_at_a_byte_and_leaves_at_a_word(word: bytes) -> None:
+def test_agent_process_wakes_at_a_byte_and_leaves_at_a_word(word: bytes) -> None:
     """Also when both come together; calls submitted together wake once."""
     with subprocess.Popen(
         [sys.executable, "-c", LISTENER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -297,7 +297,7 @@ def test_an_agent_process_wakes_at_a_byte_and_leaves_at_a_word(word: bytes) -> N
         assert process.wait(WAIT_S) == -signal.SIGTERM
 
 
-def test_a_look_after_a_wake_finds_what_came_since(
+def test_look_after_a_wake_finds_what_came_since(
     queue: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The order of campaigns, which says for a second that there is nothing, is drawn anew."""

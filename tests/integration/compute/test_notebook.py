@@ -73,7 +73,7 @@ for thread in threading.enumerate():
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.filterwarnings("ignore")  # those of kernels and their sockets
-def test_a_run_is_shown_live() -> None:
+def test_run_is_shown_live() -> None:
     """A cell that shows it is redrawn to the end, with what failed, and offers to cancel it."""
     cells = [nbformat.v4.new_code_cell(source) for source in LIVE]
     notebook = nbformat.v4.new_notebook(cells=cells)
@@ -89,7 +89,7 @@ def test_a_run_is_shown_live() -> None:
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.filterwarnings("ignore")  # those of kernels and their sockets
-def test_the_notebook_computes_once_and_draws(queue: Client) -> None:
+def test_notebook_computes_once_and_draws(queue: Client) -> None:
     """In a kernel that is started again, nothing is computed; a changed cell is noticed."""
     few = {"range(15, 36, 2) for s in range(2)": "range(15, 36, 10) for s in range(1)"}
     first = executed(few)
@@ -113,7 +113,7 @@ def test_the_notebook_computes_once_and_draws(queue: Client) -> None:
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="Vina has no wheel for this Python")
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.filterwarnings("ignore")  # those of kernels and their sockets
-def test_the_docking_funnel_has_its_second_stage_and_draws(queue: Client) -> None:
+def test_docking_funnel_has_its_second_stage_and_draws(queue: Client) -> None:
     """The best of the first stage, and they alone, are docked again."""
     few = {"[:12]": "[:2]", '\\"exhaustiveness\\": 8': '\\"exhaustiveness\\": 2'}
     (picture,) = outputs(executed(few, "docking"), "image/png")

@@ -67,7 +67,7 @@ def test_calls_are_stored_once_in_the_very_campaign_that_they_are_for(queue: Cli
     assert queue.campaign("/calls").status().total == 0
 
 
-def test_a_call_that_is_refused_harms_no_other(
+def test_call_that_is_refused_harms_no_other(
     queue: Client, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database refuses a payload that this client accepts."""
@@ -101,7 +101,7 @@ def test_why_calls_are_not_stored_is_known_to_their_futures_and_the_next_submit(
     assert queue.submit(called.same, 2).task
 
 
-def test_a_callback_may_cancel_calls_that_failed_with_its_own(
+def test_callback_may_cancel_calls_that_failed_with_its_own(
     queue: Client, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The callback does not wait for any of them."""
@@ -128,7 +128,7 @@ def test_a_callback_may_cancel_calls_that_failed_with_its_own(
     assert stored.task
 
 
-def test_a_call_that_is_not_on_its_way_is_never_stored_once_cancelled(
+def test_call_that_is_not_on_its_way_is_never_stored_once_cancelled(
     queue: Client, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that is on its way is stored, then cancelled. Callbacks may cancel once more."""
@@ -179,7 +179,7 @@ if sys.argv[1] == "forked" and os.fork() == 0:
 
 @pytest.mark.parametrize("how", ["alone", "forked"])
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # since Python 3.12
-def test_the_end_of_a_program_stores_its_calls(
+def test_end_of_a_program_stores_its_calls(
     dsn: str, queue: Client, tmp_path: Path, how: str
 ) -> None:
     """Programs that wait for no value, and programs that have forked, store theirs as well."""
@@ -195,7 +195,7 @@ def test_the_end_of_a_program_stores_its_calls(
         assert queue.campaign(path).status().waiting == 100
 
 
-def test_an_executor_reports_what_it_could_not_store(
+def test_executor_reports_what_it_could_not_store(
     queue: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its end does not wait for values of such calls."""

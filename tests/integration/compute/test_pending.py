@@ -40,7 +40,7 @@ def test_pending_tasks_are_a_sorted_set(steps: list[tuple[bool, list[int]]], aft
         assert (after in pending) == (after in model)
 
 
-def test_a_long_list_is_compacted_and_stays_the_same() -> None:
+def test_long_list_is_compacted_and_stays_the_same() -> None:
     """Beyond a thousand, when half of it is gone."""
     pending = Pending()
     pending.add(range(1, 5_001))
@@ -127,13 +127,13 @@ def looks_in(seconds: float, *, found_at: float | None = None) -> list[float]:
 
 
 @pytest.mark.parametrize("took_s", [0.002, 0.01, 0.1, 1.0])
-def test_the_end_of_a_call_is_noticed_a_quarter_later_at_most(took_s: float) -> None:
+def test_end_of_a_call_is_noticed_a_quarter_later_at_most(took_s: float) -> None:
     """Or a millisecond, or half a second."""
     noticed = next(at for at in looks_in(10) if at >= took_s)
     assert noticed - took_s <= 0.25 * took_s + FIRST_PAUSE_S
 
 
-def test_a_long_wait_costs_few_looks() -> None:
+def test_long_wait_costs_few_looks() -> None:
     """Some thirty until the pauses are the longest, from then on two a second."""
     assert len(looks_in(3)) <= 40
     assert len(looks_in(3_600)) <= 40 + 3_600 / LAST_PAUSE_S

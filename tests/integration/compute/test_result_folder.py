@@ -35,7 +35,7 @@ def of(size: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_a_program_reads_the_file_else_the_store(queue: Client, agents: LocalAgents) -> None:
+def test_program_reads_the_file_else_the_store(queue: Client, agents: LocalAgents) -> None:
     """A damaged or missing file costs nothing; a result that neither has is lost."""
     run = queue.map(called.large, SIZES, name="/large")
     run.wait(WAIT_S)
@@ -91,7 +91,7 @@ def test_nothing_is_left_where_blobs_lie_in_a_folder(
         assert [*map(len, run)] == SIZES[:1]
 
 
-def test_the_oldest_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody may ever read them. A full disk, or a folder that is gone, harms nobody."""
     monkeypatch.setattr(result_folder, "MOST_BYTES", 10)
     results = ResultFolder(str(tmp_path))

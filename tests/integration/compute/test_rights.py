@@ -95,7 +95,7 @@ def run_task(
 
 
 @pytest.mark.thorough
-def test_an_argument_without_the_seal_is_not_read(
+def test_argument_without_the_seal_is_not_read(
     terms: tuple[CampaignTerms, LocalBlobs], tmp_path: Path
 ) -> None:
     """Anyone who adds tasks, by a manager's token say, cannot make one; with it, it is read."""
@@ -114,7 +114,7 @@ def test_an_argument_without_the_seal_is_not_read(
     assert bomb.exists()
 
 
-def test_an_archive_that_is_not_the_handlers_is_not_read(
+def test_archive_that_is_not_the_handlers_is_not_read(
     terms: tuple[CampaignTerms, LocalBlobs], tmp_path: Path
 ) -> None:
     """Who may replace inputs, but not send functions, cannot replace the function."""
@@ -138,7 +138,7 @@ def test_code_of_another_python_is_refused_before_it_is_read(
     assert "sent by Python 3.8" in ended.error
 
 
-def test_a_function_by_name_reads_no_pickles(tmp_path: Path) -> None:
+def test_function_by_name_reads_no_pickles(tmp_path: Path) -> None:
     """Whatever seal they have."""
     text = base64.b64encode(pickle.dumps(1)).decode()
     handler = {"kind": "function", "target": "builtins:abs", "name": "abs"}

@@ -173,7 +173,7 @@ def test_exceptions_slow_nobody(served_queue: Client, name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_a_task_starts_no_server(served_queue: Client, name: str) -> None:
+def test_task_starts_no_server(served_queue: Client, name: str) -> None:
     """It would be another queue than the one that the task came from."""
     with pytest.raises(taskq.UsageError, match="within a task"):
         served_queue.map(called.connect, ["here"], name=name).result(WAIT_S)
@@ -201,7 +201,7 @@ def test_results_that_need_trust_stop_nothing(served_queue: Client, name: str) -
 
 
 @pytest.mark.thorough
-def test_a_missing_module_is_the_campaigns_fault_and_is_named(
+def test_missing_module_is_the_campaigns_fault_and_is_named(
     served_queue: Client, name: str
 ) -> None:
     """The campaign pauses itself, with the name; who asks again has mended that."""

@@ -31,7 +31,7 @@ def test_one_call_that_spoils_its_process_fails_no_other(
     assert campaign.status().failures == 0
 
 
-def test_a_process_ends_after_as_many_calls_as_its_caller_says(
+def test_process_ends_after_as_many_calls_as_its_caller_says(
     served_queue: Client, name: str
 ) -> None:
     """Of a run, which may say it again otherwise; and of an executor."""

@@ -21,7 +21,7 @@ from tests.payloads.called import BadLigand
 WAIT_S = 120.0
 
 
-def test_a_run_is_attached_to_by_its_name(served_queue: Client, name: str) -> None:
+def test_run_is_attached_to_by_its_name(served_queue: Client, name: str) -> None:
     """Its values come in the order of seeding, its exceptions as themselves."""
     served_queue.map(called.refuse, [4, 2, 1], name=name)
     served_queue.map(called.refuse, [0, 1], name=name)
@@ -104,7 +104,7 @@ def test_errors_say_what_to_do(queue: Client, name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_the_twin_attaches_too(served_queue: Client, name: str) -> None:
+def test_twin_attaches_too(served_queue: Client, name: str) -> None:
     """With `async for` over what its run yields."""
 
     async def work() -> list[int]:

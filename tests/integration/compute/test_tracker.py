@@ -77,7 +77,7 @@ def ended(queue: Client, hire: Hire) -> Iterator[Tracker]:
     return tracker
 
 
-def test_a_look_that_fails_forgets_nothing(
+def test_look_that_fails_forgets_nothing(
     ended: Tracker, queue: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next look knows what the first page has found."""
@@ -149,7 +149,7 @@ def test_removed_tasks_count_as_cancelled_and_retried_ones_as_unfinished(
 
 
 @pytest.mark.thorough
-def test_a_server_that_is_away_is_no_end_of_a_call(
+def test_server_that_is_away_is_no_end_of_a_call(
     served_queue: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The future waits for what the call has raised."""
@@ -161,7 +161,7 @@ def test_a_server_that_is_away_is_no_end_of_a_call(
 
 
 @pytest.mark.thorough
-def test_the_best_calls_are_the_next_stage(served_queue: Client, name: str) -> None:
+def test_best_calls_are_the_next_stage(served_queue: Client, name: str) -> None:
     """Mappings keep their keys, other arguments are themselves; of equal ones the first."""
     ligands = [Seed({"smiles": "C" * (1 + n % 3), "n": n}, f"t{n}") for n in range(9)]
     run = served_queue.map(called.scored, ligands, name=name)
@@ -178,7 +178,7 @@ def test_the_best_calls_are_the_next_stage(served_queue: Client, name: str) -> N
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:.*had begun and are not among the best")  # at times
-def test_the_next_stage_goes_while_the_first_does(near_queue: Client, name: str) -> None:
+def test_next_stage_goes_while_the_first_does(near_queue: Client, name: str) -> None:
     """Asked while calls run, `map` waits with agents at work; what is left is that of the end."""
     run = near_queue.map(called.scored, [{"smiles": "C" * n} for n in range(1, 41)], name=name)
     best = run.best(percent=10, by="score", timeout=WAIT_S)
@@ -195,7 +195,7 @@ def test_the_next_stage_goes_while_the_first_does(near_queue: Client, name: str)
     ]
 
 
-def test_a_stage_that_pauses_ends_the_wait_for_its_best(near_queue: Client, name: str) -> None:
+def test_stage_that_pauses_ends_the_wait_for_its_best(near_queue: Client, name: str) -> None:
     """Nobody would wait for ever."""
     near_queue.create_campaign(name).pause()  # agents of other tests serve all that is open
     first = f"{name}/first"

@@ -141,7 +141,7 @@ def test_object_that_is_no_data_is_refused_by_name(what: str) -> None:
     assert caught.value.args
 
 
-def test_the_remedy_names_the_class_and_its_package() -> None:
+def test_remedy_names_the_class_and_its_package() -> None:
     """A dataclass would be data."""
     for value, remedy in ((Ligand("C"), r'trust=\["tests"\]'), (pd.Period("2026"), r"pandas")):
         with pytest.raises(ResultNotTrusted, match=remedy):
@@ -203,7 +203,7 @@ def test_trusted_class_is_read(trust: Any) -> None:
     assert read(Ligand("CCO"), trust).smiles == "CCO"
 
 
-def test_a_class_with_a_metaclass_is_trusted_by_itself() -> None:
+def test_class_with_a_metaclass_is_trusted_by_itself() -> None:
     """And by nothing else."""
     with pytest.raises(ResultNotTrusted, match="trust="):
         read(Shape(), [Ligand])
@@ -329,7 +329,7 @@ def test_classes_of_other_modules_are_found_only_where_they_are_trusted() -> Non
     assert {*sys.modules} == before
 
 
-def test_a_class_that_a_module_has_only_imported_is_not_its_own() -> None:
+def test_class_that_a_module_has_only_imported_is_not_its_own() -> None:
     """`from subprocess import Popen` in a notebook gives agents no program to start."""
     for name in ("subprocess.Popen", "subprocess", "datetime"):
         with pytest.raises(ResultNotTrusted, match="does not have"):

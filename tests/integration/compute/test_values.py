@@ -74,7 +74,7 @@ def stored(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_a_value_comes_back_as_itself(value: Any) -> None:
+def test_value_comes_back_as_itself(value: Any) -> None:
     """As a result, and as an argument by position and by name."""
     result = typed.decode_result(stored(typed.encode_result(value)))
     assert (result, type(result)) == (value, type(value))
@@ -85,7 +85,7 @@ def test_a_value_comes_back_as_itself(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ARRAYS, ids=repr)
-def test_an_array_comes_back_as_itself(value: Any) -> None:
+def test_array_comes_back_as_itself(value: Any) -> None:
     """With its type of elements, byte order and shape."""
     result = typed.decode_result(stored(typed.encode_result({"poses": value})))["poses"]
     assert (result.dtype, result.shape, type(result)) == (value.dtype, value.shape, type(value))
@@ -196,7 +196,7 @@ def test_large_results_come_back(served_queue: Client, name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 300_000])
-def test_a_value_is_the_same_whichever_way_it_comes(
+def test_value_is_the_same_whichever_way_it_comes(
     near_queue: Client, served_queue: Client, size: int
 ) -> None:
     """From agents of this machine, from PostgreSQL, as a blob: names in the order of jsonb."""

@@ -17,8 +17,8 @@ from tests.payloads import called
 pytestmark = [
     pytest.mark.both_transports(
         near=[
-            "test_a_connection_is_not_shared_with_a_forked_child",
-            "test_the_end_of_a_forked_child_ends_no_connection_of_its_parent",
+            "test_connection_is_not_shared_with_a_forked_child",
+            "test_end_of_a_forked_child_ends_no_connection_of_its_parent",
         ]
     ),
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),  # since Python 3.12
@@ -58,7 +58,7 @@ def test_connection_in_a_forked_child_raises_and_asks_to_connect_again(
     assert campaign.task("a").key == "a"
 
 
-def test_a_connection_is_not_shared_with_a_forked_child(queue: Client) -> None:
+def test_connection_is_not_shared_with_a_forked_child(queue: Client) -> None:
     """Nor ended by it; a new one may be opened there."""
 
     def ask(connection: Connection) -> int:
@@ -90,7 +90,7 @@ def test_nobody_waits_in_a_forked_child_for_what_ends_only_in_its_parent(queue: 
 
 
 @pytest.mark.thorough
-def test_the_end_of_a_forked_child_ends_no_connection_of_its_parent(dsn: str) -> None:
+def test_end_of_a_forked_child_ends_no_connection_of_its_parent(dsn: str) -> None:
     """However it ends."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM],  # as `pytestmark`

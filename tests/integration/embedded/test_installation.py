@@ -131,7 +131,7 @@ def test_directory_that_cannot_be_made_is_named(
 
 
 @pytest.mark.thorough
-def test_a_place_where_nobody_can_write_is_not_to_be_tried_again(
+def test_place_where_nobody_can_write_is_not_to_be_tried_again(
     installation: Installation,
 ) -> None:
     """Not even root makes a folder in /proc, which says that it does not exist."""

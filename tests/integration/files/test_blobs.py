@@ -65,7 +65,7 @@ def test_stored_blob_reads_back_unchanged(blobs: BlobStore, tmp_path: Path, size
         assert blobs.size(digest_of(data)) == size
 
 
-def test_a_blob_is_read_from_any_offset(blobs: BlobStore) -> None:
+def test_blob_is_read_from_any_offset(blobs: BlobStore) -> None:
     """So that a broken transfer is resumed; at its end there is nothing more."""
     data = secrets.token_bytes(2 * CHUNK_BYTES + 99)
     digest, size = blobs.put([data])
@@ -75,7 +75,7 @@ def test_a_blob_is_read_from_any_offset(blobs: BlobStore) -> None:
             assert b"".join(blobs.read(digest, offset, end)) == data[offset:end]
 
 
-def test_a_blob_put_again_is_stored_once(blobs: BlobStore) -> None:
+def test_blob_put_again_is_stored_once(blobs: BlobStore) -> None:
     """Putting is idempotent."""
     assert blobs.put([b"data"]) == blobs.put([b"data"])
     blobs.put_verified(digest_of(b"data"), b"data")
@@ -107,7 +107,7 @@ def test_data_with_another_digest_are_refused(blobs: BlobStore) -> None:
         blobs.size(digest_of(b"data"))
 
 
-def test_a_stream_that_breaks_leaves_nothing(blobs: BlobStore, tmp_path: Path) -> None:
+def test_stream_that_breaks_leaves_nothing(blobs: BlobStore, tmp_path: Path) -> None:
     """Complete or not at all."""
 
     def broken() -> Iterator[bytes]:
@@ -133,7 +133,7 @@ def test_storing_a_folder_or_an_absent_file_raises(blobs: BlobStore, tmp_path: P
         blobs.put(tmp_path)
 
 
-def test_the_place_is_chosen_by_name(
+def test_place_is_chosen_by_name(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing: PostgreSQL; a path: a folder; s3: S3; a URL: fsspec; what is given wins."""
@@ -152,7 +152,7 @@ def test_the_place_is_chosen_by_name(
         open_blobs(database, "nowhere://bucket")
 
 
-def test_a_folder_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+def test_folder_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
     """Its file system is not mounted, say: what lay below would be hidden when it is again."""
     place = tmp_path / "mounted"
     place.mkdir()
@@ -171,7 +171,7 @@ def test_library_of_object_storages_is_imported_for_urls_only() -> None:
     assert said.stdout == b"False\n"
 
 
-def test_a_storage_that_fails_is_unavailable(tmp_path: Path) -> None:
+def test_storage_that_fails_is_unavailable(tmp_path: Path) -> None:
     """Later it may work."""
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Unavailable):

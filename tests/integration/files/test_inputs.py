@@ -25,7 +25,7 @@ from tests.helpers.variants import rest_thorough
 
 pytestmark = pytest.mark.both_transports(
     near=[
-        "test_an_agent_fetches_inputs_and_uploads_large_results",
+        "test_agent_fetches_inputs_and_uploads_large_results",
         "test_agents_get_the_inputs_of_the_tasks_own_campaign_only",
         "test_blobs_of_removed_campaigns_can_be_cleaned_away",
     ]
@@ -108,7 +108,7 @@ def test_malformed_input_is_refused(
     assert campaign.inputs() == {}
 
 
-def test_a_campaign_has_100_inputs_at_most(campaign: Campaign, tmp_path: Path) -> None:
+def test_campaign_has_100_inputs_at_most(campaign: Campaign, tmp_path: Path) -> None:
     """They are a part of what every agent gets."""
     small = tmp_path / "small"
     small.write_bytes(b"x")
@@ -141,7 +141,7 @@ def test_agents_get_the_inputs_of_the_tasks_own_campaign_only(
 
 
 @pytest.mark.parametrize("where", ["database", "folder", "url", "s3"])
-def test_an_agent_fetches_inputs_and_uploads_large_results(
+def test_agent_fetches_inputs_and_uploads_large_results(
     queue: Client, receptor: Path, tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
     """Wherever blobs are kept; results come back whole, by command and by method."""

@@ -290,7 +290,7 @@ def test_files_stay_when_the_report_comes_during_the_look(
     assert campaign.status().done == 1
 
 
-def test_the_same_save_twice_at_once_is_counted_once(
+def test_same_save_twice_at_once_is_counted_once(
     campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """As by an agent that has had no answer and asks again, of another gateway."""

@@ -370,7 +370,7 @@ def test_seeding_outlasts_a_gateway_that_restarts(
     assert realm.campaign.status().waiting == records
 
 
-def test_a_closed_queue_asks_nothing(realm: Realm) -> None:
+def test_closed_queue_asks_nothing(realm: Realm) -> None:
     """No thread that still watches tasks opens a connection again."""
     queries = GatewayQueries(realm.gateway.url, realm.token("submitter"))
     others = queries.impatient()

@@ -85,7 +85,7 @@ def test_local_agents_of_the_own_server_give_objects_of_any_class(own: Client) -
             assert executor.submit(Odd, "CC").result(WAIT_S).smiles == "CC"
 
 
-def test_a_result_that_came_by_a_gateway_is_not_trusted(realm: Realm, tmp_path: Path) -> None:
+def test_result_that_came_by_a_gateway_is_not_trusted(realm: Realm, tmp_path: Path) -> None:
     """At the own server too: anyone with a site's token may have made it."""
     bomb = tmp_path / "made"
     with Client(Database(realm.queue.database.dsn).open(), embedded=True) as mine:
@@ -98,7 +98,7 @@ def test_a_result_that_came_by_a_gateway_is_not_trusted(realm: Realm, tmp_path: 
     assert not bomb.exists()
 
 
-def test_a_token_reports_nothing_in_the_name_of_an_own_agent(realm: Realm, tmp_path: Path) -> None:
+def test_token_reports_nothing_in_the_name_of_an_own_agent(realm: Realm, tmp_path: Path) -> None:
     """Even if it has learnt the lease: else its result would be trusted as that agent's."""
     bomb = tmp_path / "made"
     with Client(Database(realm.queue.database.dsn).open(), embedded=True) as mine:
@@ -166,7 +166,7 @@ def test_nothing_is_own_where_another_login_may_report(staff: Staff, tmp_path: P
     assert not bomb.exists()
 
 
-def test_an_argument_needs_no_seal_to_be_refused_as_a_result(own: Client, hire: Hire) -> None:
+def test_argument_needs_no_seal_to_be_refused_as_a_result(own: Client, hire: Hire) -> None:
     """A function by name has no pickled results, also if an own agent reports one."""
     run = own.map(abs, [1], name="/named")
     agent = hire("/named")

@@ -63,7 +63,7 @@ def test_end_of_a_campaign_is_reported_once_and_again_after_it_went_on(
     assert found() == [("finished", "/c")]
 
 
-def test_a_campaign_has_finished_with_all_below_it(
+def test_campaign_has_finished_with_all_below_it(
     queue: Client, campaign: Campaign, rules: Notifications, found: Look, hire: Hire
 ) -> None:
     """Campaigns next to it send nothing."""

@@ -67,7 +67,7 @@ def test_keeper_that_is_killed_between_sending_and_recording_loses_nothing(
 
 
 @pytest.mark.thorough
-def test_a_rule_from_the_first_command_to_the_last(
+def test_rule_from_the_first_command_to_the_last(
     taskq: CommandLine, receiver: Receiver, hook: Hook, campaign: Campaign, tmp_path: Path
 ) -> None:
     """Add, list, test, show, remove."""
@@ -159,7 +159,7 @@ def test_names_of_rules_are_plain(taskq: CommandLine, rules: Notifications, name
     assert rules.list() == []
 
 
-def test_a_hundred_rules_are_enough(
+def test_hundred_rules_are_enough(
     taskq: CommandLine, rules: Notifications, campaign: Campaign
 ) -> None:
     """Each costs every look."""

@@ -89,7 +89,7 @@ def test_events_of_a_rule_go_together(
 
 
 @pytest.mark.thorough
-def test_a_rule_rests_after_a_message(
+def test_rule_rests_after_a_message(
     campaign: Campaign,
     rules: Notifications,
     sender: Sender,

@@ -52,7 +52,7 @@ def test_every_public_call_has_an_example() -> None:
 
 
 @pytest.mark.thorough
-def test_the_examples_run(
+def test_examples_run(
     dsn: str, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of the page, in a folder with the files that they name."""

@@ -14,7 +14,7 @@ from tests.helpers.sql_page import PAGE, ROOT, offered, page
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-def test_the_page_of_the_site_has_each_function_that_a_role_may_call() -> None:
+def test_page_of_the_site_has_each_function_that_a_role_may_call() -> None:
     """With its parameters, its result and its errors; and what a gateway runs."""
     made = page()
     assert re.findall(r"^### (\w+)$", made, re.MULTILINE) == granted_functions(ROLES)
@@ -25,7 +25,7 @@ def test_the_page_of_the_site_has_each_function_that_a_role_may_call() -> None:
     assert "<!--" not in made
 
 
-def test_the_page_of_errors_has_each_code() -> None:
+def test_page_of_errors_has_each_code() -> None:
     """But of those that functions raise for themselves, to undo what they did, and catch."""
     raised = set()
     for path in (ROOT / "sql").rglob("*.sql"):
@@ -36,7 +36,7 @@ def test_the_page_of_errors_has_each_code() -> None:
     assert raised == set(re.findall(r"`(TQ\d{3}|\d\d[0-9A-Z]{3})`", errors))
 
 
-def test_the_example_runs_in_psql(queue: Client, dsn: str) -> None:
+def test_example_runs_in_psql(queue: Client, dsn: str) -> None:
     """A task is made, claimed and done by the verbs alone."""
     (example,) = re.findall(r"```sql\n(.*?)```", TEXT, re.DOTALL)
     done = subprocess.run(

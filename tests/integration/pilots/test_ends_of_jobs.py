@@ -28,7 +28,7 @@ def at_work(scene: PilotScene, hire: Hire) -> tuple[str, ScriptedAgent, Claimed]
 
 
 @pytest.mark.parametrize("known", [0, 1, 3], ids=["empty", "part", "most"])
-def test_an_answer_without_jobs_orphans_none(scene: PilotScene, known: int) -> None:
+def test_answer_without_jobs_orphans_none(scene: PilotScene, known: int) -> None:
     """Nothing is submitted in their place; what was given up for good and turns up is adopted."""
     scene.add()
     scene.seed(100)

@@ -167,7 +167,7 @@ def test_rubbish_is_an_error_and_not_the_end_of_a_job(programs: Programs, body: 
 
 
 @pytest.mark.parametrize(("left", "fails"), [("", False), (json.dumps([ad()]), True)])
-def test_a_job_that_began_meanwhile_is_not_removed(
+def test_job_that_began_meanwhile_is_not_removed(
     programs: Programs, left: str, fails: bool
 ) -> None:
     """condor_rm calls it an error that none waits; it is one if one still does."""

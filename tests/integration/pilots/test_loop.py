@@ -36,7 +36,7 @@ def test_jobs_are_submitted_for_what_waits_and_looked_after(scene: PilotScene, h
     assert third in scene.batch.known
 
 
-def test_the_script_that_is_submitted_names_the_job(scene: PilotScene) -> None:
+def test_script_that_is_submitted_names_the_job(scene: PilotScene) -> None:
     """Its agent is known by that name."""
     scene.add()
     scene.seed(1)

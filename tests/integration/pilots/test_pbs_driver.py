@@ -136,7 +136,7 @@ def test_states_are_those_of_qstat(
     assert programs.arguments("qstat") == "-E -f -x 42.pbs"
 
 
-def test_a_server_without_a_history_knows_the_jobs_that_live(programs: Programs) -> None:
+def test_server_without_a_history_knows_the_jobs_that_live(programs: Programs) -> None:
     """It calls it no error to ask for others; those are known by what their script has written."""
     asked_for_history = "qselect: PBS is not configured to maintain job history"
     programs.say(
@@ -182,7 +182,7 @@ def test_rubbish_is_an_error_and_not_the_end_of_a_job(
         driver(programs).jobs([NAME])
 
 
-def test_a_job_that_goes_while_it_is_looked_at_hides_no_other(programs: Programs) -> None:
+def test_job_that_goes_while_it_is_looked_at_hides_no_other(programs: Programs) -> None:
     """As jobs do that end on a server without a history."""
     known = programs.folder / "known"
     known.write_text("41.pbs\n42.pbs\n")
@@ -207,7 +207,7 @@ def test_only_a_job_that_waits_is_deleted(programs: Programs, waits: bool) -> No
 
 
 @pytest.mark.parametrize("left", [True, False])
-def test_a_job_that_is_over_is_no_error(programs: Programs, left: bool) -> None:
+def test_job_that_is_over_is_no_error(programs: Programs, left: bool) -> None:
     """To qdel it is one; it is one if the job still waits."""
     forget = "" if left else f"rm {programs.folder}/waits"
     (programs.folder / "waits").write_text("42.pbs\n")

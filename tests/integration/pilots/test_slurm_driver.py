@@ -212,7 +212,7 @@ def test_only_a_job_that_waits_is_cancelled(slurm: Slurm, programs: Programs) ->
 
 
 @pytest.mark.parametrize(("left", "fails"), [("", False), ("42", True)])
-def test_a_job_that_is_over_is_no_error(
+def test_job_that_is_over_is_no_error(
     slurm: Slurm, programs: Programs, left: str, fails: bool
 ) -> None:
     """To scancel it is one; it is one if the job still waits."""

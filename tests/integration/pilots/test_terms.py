@@ -20,12 +20,12 @@ from tests.integration.pilots.support import PilotScene
 _HELD = "select extract(epoch from held_until)::double precision as until from taskq.pilot"
 
 
-def test_a_killed_loop_is_followed_within_20_s() -> None:
+def test_killed_loop_is_followed_within_20_s() -> None:
     """By one that looks once a period."""
     assert TERM_S + PERIOD_S < 20
 
 
-def test_a_batch_system_is_asked_once_for_all_its_pilots(scene: PilotScene) -> None:
+def test_batch_system_is_asked_once_for_all_its_pilots(scene: PilotScene) -> None:
     """One command a round, however many pilots and jobs there are."""
     for name in ("a", "b", "c"):
         scene.queue.pilots.create(name, "slurm", "/c", scene.settings())
@@ -37,7 +37,7 @@ def test_a_batch_system_is_asked_once_for_all_its_pilots(scene: PilotScene) -> N
     assert [len(names) for names in scene.batch.asked] == [12]
 
 
-def test_a_batch_system_that_hangs_holds_up_no_other(scene: PilotScene) -> None:
+def test_batch_system_that_hangs_holds_up_no_other(scene: PilotScene) -> None:
     """The loop goes on with the others, and does not ask the hanging one again meanwhile."""
     hung, stop, answer = ScriptedBatch(), threading.Event(), threading.Event()
     for name in ("hung", "well"):
@@ -67,7 +67,7 @@ def test_a_batch_system_that_hangs_holds_up_no_other(scene: PilotScene) -> None:
         thread.join()
 
 
-def test_a_loop_that_waits_for_its_batch_system_keeps_its_term(
+def test_loop_that_waits_for_its_batch_system_keeps_its_term(
     scene: PilotScene, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For many terms; no other acts meanwhile, and no error says that another does."""

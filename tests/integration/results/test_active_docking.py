@@ -111,7 +111,7 @@ def test_diverse_ligands_are_unlike_each_other(learn: ModuleType) -> None:
     assert order[-1] == "b"
 
 
-def test_the_order_of_results_does_not_matter(learn: ModuleType, ligands: dict[str, str]) -> None:
+def test_order_of_results_does_not_matter(learn: ModuleType, ligands: dict[str, str]) -> None:
     """The same scores give the same predictions, whichever came first."""
     learner = learn.Learner(ligands)
     scores = {key: float(len(smiles)) for key, smiles in list(ligands.items())[::3]}

@@ -126,9 +126,7 @@ def test_results_far_apart_are_given_in_order(campaign: Campaign, hire: Hire) ->
     assert found == [(f"t{n}", {"n": n}, {"from": n}) for n in (0, 90, 199)]
 
 
-def test_a_result_counts_as_given_when_the_next_is_asked_for(
-    campaign: Campaign, hire: Hire
-) -> None:
+def test_result_counts_as_given_when_the_next_is_asked_for(campaign: Campaign, hire: Hire) -> None:
     """One that its taker failed at comes again."""
     campaign.seed(Seed({}, f"t{n}") for n in range(4))
     agent, cursor = hire(), Cursor()
@@ -176,7 +174,7 @@ def test_following_gives_each_result_once_and_ends(
     assert list(campaign.follow(cursor)) == []
 
 
-def test_a_cursor_is_for_one_campaign(queue: Client, campaign: Campaign, tmp_path: Path) -> None:
+def test_cursor_is_for_one_campaign(queue: Client, campaign: Campaign, tmp_path: Path) -> None:
     """Ids of another's tasks would hide results."""
     cursor = Cursor()
     assert keys(campaign, cursor) == []
@@ -192,7 +190,7 @@ def test_a_cursor_is_for_one_campaign(queue: Client, campaign: Campaign, tmp_pat
         other.results(since=Cursor(), where="attempt = 1")
 
 
-def test_a_cursor_is_valid_in_every_time_zone(
+def test_cursor_is_valid_in_every_time_zone(
     campaign: Campaign, hire: Hire, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PostgreSQL tells times in that of the session; earlier releases wrote them so."""
@@ -237,7 +235,7 @@ def test_malformed_cursor_is_refused(text: str, tmp_path: Path) -> None:
         Cursor.read(tmp_path / "c")
 
 
-def test_a_missing_or_empty_file_is_a_new_cursor(tmp_path: Path) -> None:
+def test_missing_or_empty_file_is_a_new_cursor(tmp_path: Path) -> None:
     """As mktemp makes one."""
     assert Cursor.read(tmp_path / "none").text == Cursor().text
     (tmp_path / "empty").touch()

@@ -68,7 +68,7 @@ def expected(
 
 
 @pytest.mark.parametrize("group", [None, "payload.smiles"])
-def test_the_chosen_are_those_of_a_sorted_list(
+def test_chosen_are_those_of_a_sorted_list(
     queue: Client, hire: Hire, monkeypatch: pytest.MonkeyPatch, group: str | None
 ) -> None:
     """Whatever ties there are, however small the parts are that are read; and all is counted."""
@@ -164,7 +164,7 @@ def test_seeding_the_best_again_adds_nothing(queue: Client, hire: Hire, taskq: C
 
 
 @pytest.mark.thorough
-def test_a_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: CommandLine) -> None:
+def test_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: CommandLine) -> None:
     """It begins before. What belongs to it no longer is cancelled, or counted if it has begun."""
     dock(queue, hire, {"/dock": [(f"t{n}", "C", n) for n in range(10, 20)]})
     first, second = queue.campaign("/dock"), queue.create_campaign("/md")

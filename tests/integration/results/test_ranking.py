@@ -50,7 +50,7 @@ VALUES: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_best_are_those_that_sorting_all_gives(
+def test_best_are_those_that_sorting_all_gives(
     seed: int, queue: Client, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of random results in two campaigns, by any field, both ways, equal ones in their order."""
@@ -106,7 +106,7 @@ def test_large_results_are_ranked_by_what_they_are(
     assert best("payload.n", raw=True) == ([3, 2, 1], 0)
 
 
-def test_a_large_result_has_the_numbers_that_a_small_one_has(
+def test_large_result_has_the_numbers_that_a_small_one_has(
     queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """Also those that no double can be."""

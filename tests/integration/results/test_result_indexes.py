@@ -50,7 +50,7 @@ def keep(database: Database) -> None:
 
 @pytest.mark.parametrize("field", rest_thorough(["result.a", "result.a.b", "payload.n"], 2))
 @pytest.mark.parametrize("seed", range(3))
-def test_the_best_of_an_index_are_those_of_a_scan(
+def test_best_of_an_index_are_those_of_a_scan(
     queue: Client,
     campaign: Campaign,
     hire: Hire,
@@ -95,7 +95,7 @@ def test_the_best_of_an_index_are_those_of_a_scan(
     assert rank_count(postgres) == made.ranked
 
 
-def test_an_index_that_lacks_a_result_is_not_asked(
+def test_index_that_lacks_a_result_is_not_asked(
     queue: Client, campaign: Campaign, hire: Hire, database: Database
 ) -> None:
     """The best are exact at any moment; the keeper takes in what has come."""
@@ -114,7 +114,7 @@ def test_an_index_that_lacks_a_result_is_not_asked(
     assert best(queue, campaign, "result.a") == (["t0", "t1", "t2"], 3, 0)
 
 
-def test_an_index_is_asked_instead_of_the_results(
+def test_index_is_asked_instead_of_the_results(
     queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """What the index says is what is found, of several campaigns too."""
@@ -134,7 +134,7 @@ def test_an_index_is_asked_instead_of_the_results(
 
 
 @pytest.mark.parametrize("ascending", [False, True])
-def test_a_number_of_thousands_of_digits_is_none(
+def test_number_of_thousands_of_digits_is_none(
     queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres, *, ascending: bool
 ) -> None:
     """With an index and without; all that a double can be is one, and what is little longer."""
@@ -154,7 +154,7 @@ def test_a_number_of_thousands_of_digits_is_none(
     assert best(queue, campaign, "result.a", ascending=ascending) == without
 
 
-def test_an_index_that_cannot_be_kept_holds_up_no_other(
+def test_index_that_cannot_be_kept_holds_up_no_other(
     campaign: Campaign, hire: Hire, database: Database, postgres: Postgres
 ) -> None:
     """Of its own campaign or of another; whatever it is that is wrong with it."""
@@ -239,7 +239,7 @@ def test_field_that_cannot_be_indexed_is_refused(campaign: Campaign, field: str)
     assert [one.field for one in campaign.indexes()] == [name]
 
 
-def test_the_command_indexes_lists_and_drops(
+def test_command_indexes_lists_and_drops(
     taskq: CommandLine, campaign: Campaign, hire: Hire
 ) -> None:
     """With one line for people, records for programs, and nothing that a terminal obeys."""
@@ -269,7 +269,7 @@ def test_the_command_indexes_lists_and_drops(
     assert "\x1b" not in taskq.out(*words, "--list")
 
 
-def test_an_index_is_for_an_own_campaign(campaign: Campaign) -> None:
+def test_index_is_for_an_own_campaign(campaign: Campaign) -> None:
     """Of one that is not there, there is none."""
     campaign.remove()
     with pytest.raises(NotFound):

@@ -114,7 +114,7 @@ UNLIKE = [
 ]
 
 
-def test_the_same_payload_is_known_however_it_is_written(theirs: Campaign) -> None:
+def test_same_payload_is_known_however_it_is_written(theirs: Campaign) -> None:
     """Order of names, ways to write a number or a character; not another type or order of a list.
 
     In one chunk, where it is there, and as a single task.
@@ -242,7 +242,7 @@ def test_keeping_both_goes_on_after_an_interruption(campaign: Campaign) -> None:
     assert sorted(task.payload["n"] for task in campaign.tasks()) == list(range(len(records)))
 
 
-def test_a_key_that_looks_numbered_is_passed_by(theirs: Campaign) -> None:
+def test_key_that_looks_numbered_is_passed_by(theirs: Campaign) -> None:
     """It keeps its task, and numbering goes on behind it; repeating adds nothing."""
     records = [
         *(Seed({"n": n}, "a") for n in (1, 2)),
@@ -259,7 +259,7 @@ def test_a_key_that_looks_numbered_is_passed_by(theirs: Campaign) -> None:
     assert payloads(theirs) == kept
 
 
-def test_a_thousand_payloads_of_one_key_are_numbered_in_order(
+def test_thousand_payloads_of_one_key_are_numbered_in_order(
     theirs: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a column is the key that all rows share; in one statement for each chunk."""
@@ -270,7 +270,7 @@ def test_a_thousand_payloads_of_one_key_are_numbered_in_order(
     assert theirs.seed(records, on_conflict="keep-both").known == 1_500
 
 
-def test_a_key_without_room_for_a_number_is_refused(theirs: Campaign) -> None:
+def test_key_without_room_for_a_number_is_refused(theirs: Campaign) -> None:
     """Nothing is cut off keys, which could make one of two."""
     key = "k" * 254
     theirs.seed([Seed({"n": 1}, key)])
@@ -323,7 +323,7 @@ def test_named_payloads_are_short_and_show_where_they_differ(theirs: Campaign) -
     assert error.clashes[0].key == "[2J\u202e"
 
 
-def test_a_payload_of_many_megabytes_can_be_in_conflict(
+def test_payload_of_many_megabytes_can_be_in_conflict(
     campaign: Campaign, postgres: Postgres
 ) -> None:
     """As the owner may store it: the answer stays small."""
@@ -374,7 +374,7 @@ def test_unknown_choice_for_conflicts_is_refused_before_anything_is_read(
     assert campaign.status().total == 0
 
 
-def test_a_single_task_in_conflict_is_refused(campaign: Campaign) -> None:
+def test_single_task_in_conflict_is_refused(campaign: Campaign) -> None:
     """With both payloads."""
     assert campaign.submit({"n": 1}, "a") == "a"
     error = refused(lambda: campaign.submit({"n": 2}, "a"))

@@ -212,7 +212,7 @@ async def test_heartbeat_that_the_database_alone_finds_bad_is_refused_alone(
         assert answers == [HeartbeatAnswer()] * 3
 
 
-def test_the_newest_of_two_heartbeats_of_a_session_counts(
+def test_newest_of_two_heartbeats_of_a_session_counts(
     agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """Both callers get its answer."""

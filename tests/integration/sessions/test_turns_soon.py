@@ -44,7 +44,7 @@ async def test_claim_just_after_tasks_were_added_does_not_wait(
         await asyncio.wait([other])
 
 
-async def test_a_turn_that_waits_for_the_server_is_no_reason_to_rest_longer(
+async def test_turn_that_waits_for_the_server_is_no_reason_to_rest_longer(
     database: Database,
 ) -> None:
     """A busy server answers late, and those who wait for single calls would wait ten times that."""

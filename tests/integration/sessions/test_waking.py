@@ -318,7 +318,7 @@ def test_campaign_that_an_agent_leaves_out_counts_for_the_others_only(
 
 
 @pytest.mark.parametrize("statistics", ["absent", "true"])
-def test_a_turn_reads_campaigns_and_counters_by_index_and_no_task(
+def test_turn_reads_campaigns_and_counters_by_index_and_no_task(
     statistics: str, queue: Client, postgres: Postgres
 ) -> None:
     """Once for each path, however many servings have it."""

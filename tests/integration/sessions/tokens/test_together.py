@@ -237,7 +237,7 @@ async def test_sessions_that_a_token_opens_are_bounded_in_rate(
         await said(opening, other)
 
 
-def test_a_site_of_20000_nodes_arrives_in_a_minute_and_once_more() -> None:
+def test_site_of_20000_nodes_arrives_in_a_minute_and_once_more() -> None:
     """The limit is beyond that."""
     assert OPENED_AT_ONCE + 60 * OPENED_PER_S > 2 * 20_000
 
