@@ -103,6 +103,15 @@ class FrontModel:
         full = any(task.losses for task in self.held(session))
         return [task for task in self.waiting(campaign) if not (full and task.losses)]
 
+    @staticmethod
+    def apart(tasks: Iterable[Task]) -> list[Task]:
+        """Leave out what a claim does not get with the first one that was lost before."""
+        found: list[Task] = []
+        for task in tasks:
+            if not (task.losses and any(before.losses for before in found)):
+                found.append(task)
+        return found
+
     def poolable(self, campaign: int) -> list[Task]:
         """Return what may be leased ahead, in order: nothing that the pool or an agent has lost."""
         return [one for one in self.waiting(campaign) if one.session != POOL and not one.losses]

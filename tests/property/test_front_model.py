@@ -23,7 +23,7 @@ from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.property.exploring import explore
 from tests.property.front_model import DELAYED, WORKING, Fence, Task
 from tests.property.front_scene import KEEPER, LONG_S, POOL_S, FrontScene
-from tests.property.queue_agents import apart, in_turn
+from tests.property.queue_agents import in_turn
 from tests.property.queue_scene import pick
 
 pytestmark = pytest.mark.thorough
@@ -133,7 +133,7 @@ class FrontMachine(FrontScene):
             assert (answer["refused"], got) == ([agent.session], [])
             return
         free = self.model.waiting_for(self.ids[side], agent.session)
-        expected = apart(in_turn(free))[:want]
+        expected = self.model.apart(in_turn(free))[:want]
         assert got == sorted(task.task for task in expected)
         for task in expected:
             self.model.claim(task, agent.session, lease)
