@@ -17,7 +17,10 @@ from typing import Final
 
 from taskq.model.version import VERSION
 from tests.helpers.paths import ROOT
-from tests.helpers.surface import gone
+from tests.helpers.surface import gone, release_before
+
+#: The release whose farm `tests/upgrade` upgrades; None: this one, to a made-up next one.
+UPGRADED: Final[str | None] = None
 
 _PLACEHOLDER: Final = re.compile(r"\b\S*\bexample\.(?:org|com|net)\b")
 
@@ -48,6 +51,10 @@ def missing(root: Path) -> list[str]:
         found.append(
             "docs/surface.txt: name in CHANGELOG.md, under Removed, what users lose: "
             + ", ".join(f"`{line.partition(': ')[2]}`" for line in removed)
+        )
+    if (before := release_before(root)) != UPGRADED:
+        found.append(
+            f"tests/upgrade: upgrade a farm of {before} to this release, and say so by UPGRADED"
         )
     status: list[Path | str] = ["git", "-C", root, "status", "--porcelain"]
     if subprocess.run(status, check=True, capture_output=True).stdout:

@@ -20,6 +20,7 @@ from taskq.db.tokens import Tokens
 from taskq.gateway.app import document
 from taskq.model import views
 from taskq.model.campaign_spec import campaign_keys
+from taskq.model.version import VERSION
 from taskq.pilots.store import Pilots
 from tests.helpers.errors_page import exceptions
 from tests.helpers.flags_page import options, shape
@@ -104,19 +105,23 @@ def page() -> str:
     return HEAD + "".join(f"{line}\n" for line in lines())
 
 
-def gone(root: Path) -> list[str]:
-    """Return the lines of the last release that are gone, and that CHANGELOG.md does not name."""
-    git: list[Any] = ["git", "-C", root]
-    last = subprocess.run(
-        [*git, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"],
-        capture_output=True,
-        text=True,
-        check=False,
+def release_before(root: Path) -> str | None:
+    """Return the tag of the release before this one; None if there is none."""
+    git: list[Any] = ["git", "-C", root, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"]
+    # This one may have its tag already.
+    found = subprocess.run(
+        [*git, "--exclude", f"v{VERSION}"], capture_output=True, text=True, check=False
     )
-    if last.returncode:  # nothing is released yet
+    return found.stdout.strip() or None
+
+
+def gone(root: Path) -> list[str]:
+    """Return the lines of the release before that are gone, and not named by CHANGELOG.md."""
+    last = release_before(root)
+    if last is None:
         return []
-    place = f"{last.stdout.strip()}:docs/surface.txt"
-    before = subprocess.check_output([*git, "show", place], text=True).splitlines()
+    words: list[Any] = ["git", "-C", root, "show", f"{last}:docs/surface.txt"]
+    before = subprocess.check_output(words, text=True).splitlines()
     now = (root / "docs/surface.txt").read_text(encoding="utf-8").splitlines()
     log = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     removed = set(before) - set(now)

@@ -258,6 +258,28 @@ def test_checkout_with_placeholders_is_not_released(tmp_path: Path) -> None:
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "--quiet", "--message", "release"], check=True)
     assert release.missing(tmp_path) == []
+    subprocess.run([*git, "tag", f"v{VERSION}"], check=True)
+    assert release.missing(tmp_path) == []
+
+
+def test_release_upgrades_a_farm_of_the_one_before(tmp_path: Path) -> None:
+    """The made-up next release stands in for it only as long as there is no other."""
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for file, text in [
+        ("setup.cfg", "[metadata]\nurl = https://taskq.dev\n"),
+        ("CHANGELOG.md", f"## {VERSION} (2026-03-01)\n"),
+        ("SECURITY.md", ""),
+        ("CITATION.cff", f'version: "{VERSION}"\n'),
+        ("docs/surface.txt", ""),
+    ]:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(text)
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--message", "release"], check=True)
+    subprocess.run([*git, "tag", "v0.0.9"], check=True)
+    (found,) = release.missing(tmp_path)
+    assert found.startswith("tests/upgrade: upgrade a farm of v0.0.9 to this release")
 
 
 def test_names_that_users_lose_are_in_the_changelog(tmp_path: Path) -> None:
@@ -271,7 +293,7 @@ def test_names_that_users_lose_are_in_the_changelog(tmp_path: Path) -> None:
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "--quiet", "--message", "release"], check=True)
     assert gone(tmp_path) == []
-    subprocess.run([*git, "tag", "v0.1.0"], check=True)
+    subprocess.run([*git, "tag", "v0.0.9"], check=True)
     surface.write_text("command: top\ncommand: watch\n")
     assert gone(tmp_path) == ["command: seed --key N"]
     log.write_text("Removed: `seed --key N`; use `--key-field`.\n")
