@@ -119,7 +119,11 @@ def run(
         json_file.write_text(f"{text}\n", encoding="utf-8")
     if plot_file is not None:
         plot_file.write_text(plot.svg(findings), encoding="utf-8")
-    missed = [one.what for one in findings if one.goal and not one.goal.timed and not one.reached]
+    missed = [
+        finding.what
+        for finding in findings
+        if finding.goal and not finding.goal.timed and not finding.reached
+    ]
     if missed:
         raise Missed(f"missed, however fast the machine is: {'; '.join(missed)}")
 
@@ -161,4 +165,4 @@ def _write(output: str, looked: machine.Machine, scale: Scale, findings: list[Fi
     if output == "table":
         sys.stdout.writelines(f"{line}\n" for line in report.lines(looked, scale, findings))
     else:
-        write_records(output, (one.as_json() for one in findings), [])
+        write_records(output, (finding.as_json() for finding in findings), [])

@@ -66,7 +66,9 @@ def running_gateways(
             started.enter_context(_gateway(dsn, folder / "gateway.log", certificate, options))
             for _ in range(count)
         ]
-        yield RunningGateways(tuple(one for one, _ in gateways), tuple(pid for _, pid in gateways))
+        yield RunningGateways(
+            tuple(gateway for gateway, _ in gateways), tuple(pid for _, pid in gateways)
+        )
 
 
 @contextmanager

@@ -138,11 +138,11 @@ class _Run:
 
     def _freed(self, attempt: _Attempt, now: float) -> Iterator[int]:
         """Yield the hosts of the slots that are free: of this attempt, and of the one it stops."""
-        for one in self._live.pop(attempt.task):
-            if one is not attempt:
-                stopped = min(one.ends, now + self._hedges.uniform(0, HEARTBEAT_S))
-                self._work += stopped - one.begun
-            yield one.host
+        for running in self._live.pop(attempt.task):
+            if running is not attempt:
+                stopped = min(running.ends, now + self._hedges.uniform(0, HEARTBEAT_S))
+                self._work += stopped - running.begun
+            yield running.host
 
     def _hedge(self, now: float) -> None:
         policy = self._policy
@@ -155,7 +155,7 @@ class _Run:
             for attempts in self._live.values()
             if len(attempts) == 1 and now - attempts[0].begun > limit
         ]
-        for attempt in sorted(late, key=lambda one: one.begun):
+        for attempt in sorted(late, key=lambda attempt: attempt.begun):
             others = [place for place, host in enumerate(self._idle) if host != attempt.host]
             if not others or self._second >= policy.share * self._farm.tasks:
                 return
@@ -215,14 +215,14 @@ def _lines(name: str, farm: Farm, seeds: range) -> Iterator[str]:
     """Yield what came of each policy; all figures are medians, the shares those of pairs."""
     median = statistics.median
     without = [simulate(farm, None, seed) for seed in seeds]
-    yield f"{name:36}{'never':>9} {median(one.tail_s for one in without) / 60:6.0f} m\n"
+    yield f"{name:36}{'never':>9} {median(run.tail_s for run in without) / 60:6.0f} m\n"
     for policy in POLICIES:
         hedged = [simulate(farm, policy, seed) for seed in seeds]
         pairs = list(zip(hedged, without, strict=True))
-        tail_s = median(one.tail_s for one in hedged)
-        share = median(one.tail_s / other.tail_s for one, other in pairs)
-        work = median(one.work_s / other.work_s - 1 for one, other in pairs)
-        second = median(one.second / farm.tasks for one in hedged)
+        tail_s = median(run.tail_s for run in hedged)
+        share = median(run.tail_s / other.tail_s for run, other in pairs)
+        work = median(run.work_s / other.work_s - 1 for run, other in pairs)
+        second = median(run.second / farm.tasks for run in hedged)
         yield f"{policy!s:>45} {tail_s / 60:6.0f} m {share:6.2f} {work:10.1%} {second:7.1%}\n"
 
 

@@ -74,10 +74,10 @@ def main() -> None:
         _say(f"{name}, median", median)
 
 
-def _say(name: str, one: _Round) -> None:
+def _say(name: str, measured: _Round) -> None:
     sys.stdout.write(
-        f"{name:16} a tail of {one.tail_s:5.1f} s, {one.work_s:6.1f} s of work, "
-        f"{one.hedged:.0f} hedged\n"
+        f"{name:16} a tail of {measured.tail_s:5.1f} s, {measured.work_s:6.1f} s of work, "
+        f"{measured.hedged:.0f} hedged\n"
     )
     sys.stdout.flush()
 
@@ -108,7 +108,10 @@ def _round(queue: Client, name: str, number: int, tasks: int) -> _Round:
                 agent.wait()
         steps = sum(file.stat().st_size for file in Path(folder, "notes").iterdir())
     hedged = sum(
-        any("hedged" in {one.outcome, one.error_class} for one in campaign.attempts(view.key))
+        any(
+            "hedged" in {attempt.outcome, attempt.error_class}
+            for attempt in campaign.attempts(view.key)
+        )
         for view in campaign.tasks()
     )
     return _Round(tail_s, steps * STEP_S, hedged)

@@ -142,7 +142,7 @@ def _said(path: str, message: object) -> Callable[[str, Sequence[Credentials]], 
     """Return a script that says the same at a path again and again."""
 
     def script(host: str, own: Sequence[Credentials]) -> Script:
-        requests = [_posted(path, host, one.token, message) for one in own]
+        requests = [_posted(path, host, agent.token, message) for agent in own]
         while True:
             yield requests
 
@@ -172,7 +172,7 @@ def _raw(request: Callable[[str, str], str]) -> Callable[[str, Sequence[Credenti
     """Return a script that sends the same again and again. request: makes it of host and token."""
 
     def script(host: str, own: Sequence[Credentials]) -> Script:
-        requests = [request(host, one.token).encode() for one in own]
+        requests = [request(host, agent.token).encode() for agent in own]
         while True:
             yield requests
 
@@ -210,27 +210,27 @@ def _two_faced(host: str, token: str) -> str:
 def _hellos(host: str, own: Sequence[Credentials]) -> Script:
     """Open a new session with each request."""
 
-    def hello(one: Credentials) -> bytes:
+    def hello(agent: Credentials) -> bytes:
         said = Hello(str(uuid.uuid4()), CAMPAIGN, "a", "n", 1, "", 1, "")
-        return post("sessions", host, one.token, said)
+        return post("sessions", host, agent.token, said)
 
     while True:
-        yield [hello(one) for one in own]
+        yield [hello(agent) for agent in own]
 
 
 def _exploding(host: str, own: Sequence[Credentials], numbers: str) -> Script:
     """Claim a task, and report such a result; what is refused is handed in without."""
     draw = LeaseIds()
-    (one,) = own
+    (agent,) = own
     reports: tuple[Any, ...] = ()
     while True:
         (response,) = yield [
-            post("exchange", host, one.token, Request(one.session, reports, 1, draw()))
+            post("exchange", host, agent.token, Request(agent.session, reports, 1, draw()))
         ]
         tasks = answer(response.body or b"{}").tasks
         reports = tuple(Report(task.campaign, task.task, task.lease, DONE) for task in tasks)
         if tasks:
-            said = post("exchange", host, one.token, Request(one.session, reports))
+            said = post("exchange", host, agent.token, Request(agent.session, reports))
             body = said.partition(b"\r\n\r\n")[2].decode()
             body = body.replace('"result":null', f'"result":{numbers}')
-            yield [_posted("exchange", host, one.token, body)]
+            yield [_posted("exchange", host, agent.token, body)]

@@ -59,13 +59,13 @@ def onlookers(client: Client, path: str, folder: Path) -> Iterator[dict[str, int
         tops = [attached.enter_context(_top(dsn, path)) for _ in range(TOPS)]
         address, page = gateways.addresses[0], f"/campaign?path={quote(path)}"
         live = f"/live?path={quote(path)}&levels=1"
-        seen = [one for _, one in tops]
+        seen = [screen for _, screen in tops]
         seen += [attached.enter_context(_looking(address, token, page, live)) for _ in range(PAGES)]
         scraped = attached.enter_context(_scraping(address, token))
         _wait_for(seen, [0] * len(seen))
         _wait_for([scraped], [0])
         time.sleep(QUIET_S)
-        before = [len(one) for one in seen]
+        before = [len(screen) for screen in seen]
         pids = {f"top {number}": pid for number, (pid, _) in enumerate(tops, 1)}
         yield {"gateway with pages": gateways.pids[0], "keeper": keeper.pid, **pids}
         _wait_for(seen, before)
@@ -74,7 +74,7 @@ def onlookers(client: Client, path: str, folder: Path) -> Iterator[dict[str, int
 def _wait_for(seen: Sequence[Seen], before: Sequence[int]) -> None:
     """Wait until all have seen more than before; raise `Unavailable` if that takes long."""
     deadline = time.monotonic() + READY_S
-    while not all(len(one) > count for one, count in zip(seen, before, strict=True)):
+    while not all(len(screen) > count for screen, count in zip(seen, before, strict=True)):
         if time.monotonic() > deadline:
             raise Unavailable("somebody who looks sees nothing")
         time.sleep(_POLL_S)

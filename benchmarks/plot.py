@@ -33,12 +33,14 @@ def svg(findings: Iterable[Finding]) -> str:
 
     Bars start at the goal: to the right it is exceeded, whichever way the goal goes.
     """
-    judged = [one for one in findings if one.figure is not None and one.goal is not None]
+    judged = [
+        finding for finding in findings if finding.figure is not None and finding.goal is not None
+    ]
     height = TOP + ROW * len(judged) + 24
     parts = [
         _HEAD.format(width=WIDTH, height=height),
         *_axis(height),
-        *(part for row, one in enumerate(judged) for part in _bar(one, TOP + ROW * row)),
+        *(part for row, finding in enumerate(judged) for part in _bar(finding, TOP + ROW * row)),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"

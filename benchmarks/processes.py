@@ -25,7 +25,7 @@ def cpu_s(*roots: int) -> float:
 
     In steps of a tick, a hundredth of a second as a rule.
     """
-    return sum(one.cpu_s for one in _family(roots))
+    return sum(process.cpu_s for process in _family(roots))
 
 
 def memory(*roots: int) -> int:
@@ -33,7 +33,7 @@ def memory(*roots: int) -> int:
 
     What they share is counted for each.
     """
-    return sum(one.memory for one in _family(roots))
+    return sum(process.memory for process in _family(roots))
 
 
 def server_process(database: Database) -> int | None:
@@ -45,10 +45,10 @@ def server_process(database: Database) -> int | None:
 
 def _family(roots: Iterable[int]) -> Iterator[_Stat]:
     """Yield processes and all below them, each once."""
-    stats = {one.pid: one for one in map(_stat, _pids()) if one is not None}
+    stats = {process.pid: process for process in map(_stat, _pids()) if process is not None}
     below: dict[int, list[int]] = {}
-    for one in stats.values():
-        below.setdefault(one.parent, []).append(one.pid)
+    for process in stats.values():
+        below.setdefault(process.parent, []).append(process.pid)
     left, seen = list(roots), set[int]()
     while left:
         pid = left.pop()

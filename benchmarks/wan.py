@@ -60,9 +60,9 @@ class Wan:
                 except OSError:
                     near.close()
                     continue
-                one, other = _Side(self, near), _Side(self, far)
-                one.peer, other.peer = other, one
-                one.watch()
+                here, other = _Side(self, near), _Side(self, far)
+                here.peer, other.peer = other, here
+                here.watch()
                 other.watch()
 
 

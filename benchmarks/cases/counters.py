@@ -48,7 +48,7 @@ def exact(bench: Bench) -> Iterator[Finding]:
                 if campaign.status().waiting < WAITING:
                     more = list(sample_seeds(WAITING))
                     campaign.seed(more)
-                    campaign.cancel(str(one.key) for one in more[:CANCELLED])
+                    campaign.cancel(str(task.key) for task in more[:CANCELLED])
                 clients.check()
     yield Finding(
         "snapshots in which the counts differ from a recount",

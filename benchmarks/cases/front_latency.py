@@ -54,14 +54,14 @@ def _compared(
         what = f"{work.rate:,.0f} claims due a second{where}"
         yield _shorter(
             f"half of the claims within, {what}",
-            [one.p50_s for one in fronts],
-            [one.p50_s for one in plains],
+            [latency.p50_s for latency in fronts],
+            [latency.p50_s for latency in plains],
             goal,
         )
         yield _shorter(
             f"99 of 100 claims within, {what}",
-            [one.p99_s for one in fronts],
-            [one.p99_s for one in plains],
+            [latency.p99_s for latency in fronts],
+            [latency.p99_s for latency in plains],
             goal,
         )
         yield table_is_true(bench, stage, crowd, what)

@@ -155,7 +155,7 @@ def _rate(caller: CallPool, function: Function, arguments: Iterable[Any]) -> flo
 
 def _submitted(caller: CallPool, function: Function, arguments: Iterable[Any]) -> float:
     began = time.perf_counter()
-    futures = [caller.submit(function, one) for one in arguments]
+    futures = [caller.submit(function, argument) for argument in arguments]
     for future in futures:
         future.result()
     return len(futures) / (time.perf_counter() - began)
@@ -227,8 +227,8 @@ class Parsl:
 
     def map(self, function: Function, arguments: Iterable[Any]) -> Iterable[Any]:
         """Return the values."""
-        futures = [self.submit(function, one) for one in arguments]
-        return [one.result() for one in futures]
+        futures = [self.submit(function, argument) for argument in arguments]
+        return [future.result() for future in futures]
 
 
 @contextmanager

@@ -28,12 +28,12 @@ def with_keys(bench: Bench) -> Iterator[Finding]:
         stage.seed(1, BEHIND)
 
         def bare_copies() -> float:
-            rows = [(bare, *one.encoded()) for one in sample_seeds(count)]
+            rows = [(bare, *seed.encoded()) for seed in sample_seeds(count)]
             ids = range(start := next(first), start + count)
             began = time.perf_counter()
             with stage.database.transaction() as statements:
                 statements.copy("seed_copy", rows)
-                statements.copy("benchmarks.sql/copy_task", ((bare, one, 0) for one in ids))
+                statements.copy("benchmarks.sql/copy_task", ((bare, task_id, 0) for task_id in ids))
             return count / (time.perf_counter() - began)
 
         def our_seed() -> float:

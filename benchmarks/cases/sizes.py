@@ -68,13 +68,13 @@ def campaigns(bench: Bench) -> Iterator[Finding]:
             if known.get(path, 0) < 3 * share // 4:
                 stage.seed(share - known.get(path, 0), path)
 
-    def one(stage: Stage, need: int) -> None:
+    def only(stage: Stage, need: int) -> None:
         path = f"{CAMPAIGN}/only"
         if not stage.client.campaign(CAMPAIGN).children():
             stage.add(path)
         stage.top_up(need, path)
 
-    yield from _against(bench, f"{count:,} open campaigns served", spread, "one campaign", one)
+    yield from _against(bench, f"{count:,} open campaigns served", spread, "one campaign", only)
 
 
 def _against(bench: Bench, what: str, fill: Fill, other: str, fill_few: Fill) -> Iterator[Finding]:

@@ -76,8 +76,8 @@ def _findings(kind: str, spent: Mapping[int | None, list[Spent]]) -> Iterator[Fi
     alone = spent[None]
     for size, found in spent.items():
         for who in ("agent", "server"):
-            ours = [getattr(one, who) for one in found]
-            limit = [getattr(one, who) for one in alone]
+            ours = [getattr(used, who) for used in found]
+            limit = [getattr(used, who) for used in alone]
             what = f"{kind}, {f'batches of {size:,}' if size else 'one by one'}: {who}"
             if size is None or not all(limit):
                 yield Finding(what, median(ours), "µs/task")

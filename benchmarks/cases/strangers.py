@@ -48,7 +48,7 @@ def poured(bench: Bench) -> Iterator[Finding]:
         f"{agents} agents next to {POURING} strangers that send {BODY_BYTES // 1_000_000} MB each"
     )
     yield rates.finding(f"exchanges of {what}", "a second", "without them", Goal(0.9))
-    late = [iter([one.p99_s * 1_000 for one in seen[hostile]]) for hostile in (True, False)]
+    late = [iter([latency.p99_s * 1_000 for latency in seen[hostile]]) for hostile in (True, False)]
     slow = compare(late[0].__next__, late[1].__next__, bench.scale.rounds)
     yield slow.finding(f"99 of 100 answers within, {what}", "ms", "without them", Goal(2.0, "most"))
 

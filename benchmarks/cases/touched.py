@@ -109,7 +109,9 @@ def _measured(bench: Bench, prepare: Callable[[Stage], None], waiting: int) -> _
             after = _so_far(statements)
 
     def of(column: str, *tables: str) -> float:
-        return float(sum(after[one][column] - before[one][column] for one in tables)) / EXCHANGES
+        return (
+            float(sum(after[table][column] - before[table][column] for table in tables)) / EXCHANGES
+        )
 
     return _Touched(
         rewritten=of("updated", "task") + of("inserted", "task") + of("deleted", "task"),

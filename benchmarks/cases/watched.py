@@ -56,7 +56,8 @@ def by_all(bench: Bench) -> Iterator[Finding]:
         statistics.median(alone for _, alone in pairs),
         ratio([watched / alone for watched, alone in pairs]),
         Goal(0.97),
-        note="of a core: " + ", ".join(f"{name} {100 * one:.1f} %" for name, one in shares.items()),
+        note="of a core: "
+        + ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items()),
     )
 
 

@@ -81,7 +81,7 @@ class AgentLoad(ProcessGroup):
 
     def totals(self) -> LoadTotals:
         """Return what has happened so far."""
-        return LoadTotals.total(list(one.counts) for one in self._states)
+        return LoadTotals.total(list(state.counts) for state in self._states)
 
     def wait(self, done: Callable[[LoadTotals], bool], at_most_s: float) -> float:
         """Wait for something to happen; return after how many seconds it had.
@@ -129,7 +129,7 @@ class AgentLoad(ProcessGroup):
 
     def _latencies(self) -> list[int]:
         return [
-            sum(column) for column in zip(*(one.latencies for one in self._states), strict=True)
+            sum(column) for column in zip(*(state.latencies for state in self._states), strict=True)
         ]
 
     def stop(self) -> None:

@@ -51,8 +51,8 @@ class Attack:
     bodiless: bool = False
 
 
-def _exchange(host: str, one: Credentials, request: Request) -> bytes:
-    return post("exchange", host, one.token, replace(request, session=one.session))
+def _exchange(host: str, agent: Credentials, request: Request) -> bytes:
+    return post("exchange", host, agent.token, replace(request, session=agent.session))
 
 
 def _lease_shared(host: str, sessions: Sequence[Credentials]) -> Script:
@@ -62,36 +62,36 @@ def _lease_shared(host: str, sessions: Sequence[Credentials]) -> Script:
     while True:
         lease = draw()
         responses = yield [
-            _exchange(host, one, Request(0, _reports(own, DONE), 1, lease))
-            for one, own in zip(sessions, tasks, strict=True)
+            _exchange(host, agent, Request(0, _reports(own, DONE), 1, lease))
+            for agent, own in zip(sessions, tasks, strict=True)
         ]
         tasks = [_tasks(response) for response in responses]
 
 
 def _lease_spent(host: str, sessions: Sequence[Credentials]) -> Script:
     """Claim what had the lease before, which nobody may."""
-    (one,) = sessions
+    (agent,) = sessions
     claim = Request(0, (), 1, str(uuid.uuid4()))
     while True:
-        (response,) = yield [_exchange(host, one, claim)]
+        (response,) = yield [_exchange(host, agent, claim)]
         if tasks := _tasks(response):
-            yield [_exchange(host, one, Request(0, _reports(tasks, RELEASED)))]
+            yield [_exchange(host, agent, Request(0, _reports(tasks, RELEASED)))]
 
 
 def _campaigns_made_up(host: str, sessions: Sequence[Credentials]) -> Script:
     """Report on many campaigns that are none, in each exchange."""
     reports = [Report(_MADE_UP + n, n, str(uuid.uuid4()), DONE) for n in range(MANY)]
-    requests = [_exchange(host, one, Request(0, tuple(reports))) for one in sessions]
+    requests = [_exchange(host, agent, Request(0, tuple(reports))) for agent in sessions]
     while True:
         yield requests
 
 
 def _tasks_made_up(host: str, sessions: Sequence[Credentials]) -> Script:
     """Report on many tasks of the others' campaign under leases that are none."""
-    responses = yield [_claim(host, one) for one in sessions]
+    responses = yield [_claim(host, agent) for agent in sessions]
     (campaign,) = {task.campaign for response in responses for task in _tasks(response)} or {1}
     reports = [Report(campaign, n, str(uuid.uuid4()), DONE) for n in range(MANY)]
-    requests = [_exchange(host, one, Request(0, tuple(reports))) for one in sessions]
+    requests = [_exchange(host, agent, Request(0, tuple(reports))) for agent in sessions]
     while True:
         yield requests
 
@@ -100,14 +100,16 @@ def _tasks_hoarded(host: str, sessions: Sequence[Credentials]) -> Script:
     """Claim many tasks, and hand them back."""
     draw = LeaseIds()
     while True:
-        responses = yield [_exchange(host, one, Request(0, (), MANY, draw())) for one in sessions]
+        responses = yield [
+            _exchange(host, agent, Request(0, (), MANY, draw())) for agent in sessions
+        ]
         yield [
             _exchange(
                 host,
-                one,
+                agent,
                 Request(0, tuple(replace(r, started=False) for r in _reports(own, RELEASED))),
             )
-            for one, own in zip(sessions, map(_tasks, responses), strict=True)
+            for agent, own in zip(sessions, map(_tasks, responses), strict=True)
         ]
 
 
@@ -119,10 +121,10 @@ def _lifetimes(host: str, sessions: Sequence[Credentials]) -> Script:
         responses = yield [
             _exchange(
                 host,
-                one,
+                agent,
                 Request(0, _reports(own, DONE), 1, draw(), 2.0 ** random.uniform(-100, 29)),  # noqa: S311
             )
-            for one, own in zip(sessions, tasks, strict=True)
+            for agent, own in zip(sessions, tasks, strict=True)
         ]
         tasks = [_tasks(response) for response in responses]
 
@@ -139,7 +141,9 @@ def _held_made_up(host: str, sessions: Sequence[Credentials]) -> Script:
     """Name many attempts in heartbeats, of which there is none."""
     held = tuple(Held(_MADE_UP + n, n, str(uuid.uuid4())) for n in range(HELD))
     while True:
-        yield [post("beat", host, one.token, Heartbeat(one.session, held)) for one in sessions]
+        yield [
+            post("beat", host, agent.token, Heartbeat(agent.session, held)) for agent in sessions
+        ]
 
 
 ATTACKS: Final[Mapping[str, Attack]] = {
@@ -193,21 +197,21 @@ class Hostile:
         script = attack.script(host, sessions)
         requests = next(script)
         while not self._stop.is_set():
-            for one, request in zip(sockets, requests, strict=True):
-                one.send(request)
+            for connection, request in zip(sockets, requests, strict=True):
+                connection.send(request)
             if not attack.takes:
                 self._stop.wait(attack.pause_s)
-                for one in sockets:
-                    one.hang_up()
+                for connection in sockets:
+                    connection.hang_up()
                 continue
-            responses = [one.receive() for one in sockets]
+            responses = [connection.receive() for connection in sockets]
             self.turns += 1
             if any(response.status in BUSY for response in responses):
                 self._stop.wait(max(response.retry_after_s for response in responses))
             requests = script.send(responses)
             self._stop.wait(attack.pause_s)
-        for one in sockets:
-            one.close()
+        for connection in sockets:
+            connection.close()
 
 
 class _Socket:
@@ -253,8 +257,8 @@ class _Socket:
         self._socket.close()
 
 
-def _claim(host: str, one: Credentials) -> bytes:
-    return _exchange(host, one, Request(0, (), 1, str(uuid.uuid4())))
+def _claim(host: str, agent: Credentials) -> bytes:
+    return _exchange(host, agent, Request(0, (), 1, str(uuid.uuid4())))
 
 
 def _tasks(response: Response) -> list[messages.LoadTask]:
@@ -265,4 +269,4 @@ def _tasks(response: Response) -> list[messages.LoadTask]:
 
 
 def _reports(tasks: Sequence[messages.LoadTask], outcome: str) -> tuple[Report, ...]:
-    return tuple(Report(one.campaign, one.task, one.lease, outcome) for one in tasks)
+    return tuple(Report(task.campaign, task.task, task.lease, outcome) for task in tasks)

@@ -131,7 +131,7 @@ class Phrases:
 
 def beat(credentials: Credentials, host: str, tasks: Sequence[LoadTask], drawn: str) -> bytes:
     """Return the request of a heartbeat that names tasks in hand."""
-    held = tuple(Held(one.campaign, one.task, one.lease) for one in tasks)
+    held = tuple(Held(task.campaign, task.task, task.lease) for task in tasks)
     said = Heartbeat(credentials.session, held, (drawn,), drawn)
     return post("beat", host, credentials.token, said)
 
@@ -150,7 +150,7 @@ def _exchange(request: Request) -> bytes:
 
 
 def _reports(tasks: Sequence[LoadTask]) -> bytes:
-    return b",".join([_REPORT % (one.campaign, one.task, one.lease.encode()) for one in tasks])
+    return b",".join([_REPORT % (task.campaign, task.task, task.lease.encode()) for task in tasks])
 
 
 def _places(text: str) -> bytes:

@@ -28,7 +28,7 @@ def opened(database: Database, path: str, count: int) -> tuple[Credentials, ...]
         path=path,
         token=token.token_id,
         keys=list(tokens),
-        hashes=[hashed(one) for one in tokens.values()],
+        hashes=[hashed(token) for token in tokens.values()],
         lease_s=LEASE_S,
     )
     return tuple(Credentials(row["session_id"], tokens[row["key"]]) for row in rows)

@@ -122,5 +122,5 @@ class LoadTotals:
         return cls(*map(sum, zip(*rows, strict=True)))
 
 
-NAMES: Final = tuple(one.name for one in fields(LoadTotals))
+NAMES: Final = tuple(counted.name for counted in fields(LoadTotals))
 KINDS: Final = ("late", "busy", "refused", "failed", "broken", "rejected", "twice")

@@ -54,14 +54,14 @@ async def work_all(database: Database, sessions: list[int], path: str, want: int
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with Batcher(database) as batcher:
-        await asyncio.gather(*(work(batcher, one, path, want, stop) for one in sessions))
+        await asyncio.gather(*(work(batcher, session, path, want, stop) for session in sessions))
 
 
 def heartbeat(transport: DirectTransport, opened: list[Welcome], stop: threading.Event) -> None:
     """Keep the sessions alive."""
     while not stop.wait(opened[0].heartbeat_s):
-        for one in opened:
-            transport.heartbeat(Heartbeat(one.session))
+        for welcome in opened:
+            transport.heartbeat(Heartbeat(welcome.session))
 
 
 def main(path: str) -> None:
@@ -81,12 +81,12 @@ def main(path: str) -> None:
     ]
     for thread in upkeep:
         thread.start()
-    asyncio.run(work_all(database, [one.session for one in opened], path, want))
+    asyncio.run(work_all(database, [welcome.session for welcome in opened], path, want))
     ended.set()
     for thread in upkeep:
         thread.join()
-    for one in opened:
-        transport.close(one.session)
+    for welcome in opened:
+        transport.close(welcome.session)
 
 
 main(sys.argv[1])

@@ -44,8 +44,8 @@ def demo(folder: Path, plot: Path | None) -> None:
     run("taskq", "campaign", "create", "--campaign-file", str(HERE / "campaign.toml"))
     seeds = folder / "library.jsonl"
     with seeds.open("w") as lines:
-        for one in library():
-            lines.write(json.dumps({"number": one.key, "smiles": one.smiles}) + "\n")
+        for ligand in library():
+            lines.write(json.dumps({"number": ligand.key, "smiles": ligand.smiles}) + "\n")
     run("taskq", "seed", CAMPAIGN, str(seeds), "--key-field", "number")
 
     run("taskq", "campaign", "pause", CAMPAIGN)
@@ -64,7 +64,9 @@ def demo(folder: Path, plot: Path | None) -> None:
     results = folder / "results.jsonl"
     run("taskq", "export", CAMPAIGN, "--to", str(results))
     records = [json.loads(line) for line in results.read_text().splitlines()]
-    order = [one["key"] for one in sorted(records, key=lambda one: str(one["ended_at"]))]
+    order = [
+        record["key"] for record in sorted(records, key=lambda record: str(record["ended_at"]))
+    ]
     whole = scores()
     if plot is not None:
         plot.write_text(svg(found(order, whole), len(whole)))

@@ -53,10 +53,14 @@ class Learner:
 
     def __init__(self, smiles: Mapping[str, str]) -> None:
         self.keys = list(smiles)
-        molecules = [Chem.MolFromSmiles(one) for one in smiles.values()]
+        molecules = [Chem.MolFromSmiles(text) for text in smiles.values()]
         generator = rdFingerprintGenerator.GetMorganGenerator(radius=2)
-        self._fingerprints = [generator.GetSparseCountFingerprint(one) for one in molecules]
-        described = np.array([[float(of(one)) for of in _DESCRIPTORS] for one in molecules])
+        self._fingerprints = [
+            generator.GetSparseCountFingerprint(molecule) for molecule in molecules
+        ]
+        described = np.array(
+            [[float(of(molecule)) for of in _DESCRIPTORS] for molecule in molecules]
+        )
         spread = described.std(axis=0)
         self._described = (described - described.mean(axis=0)) / np.where(spread > 0, spread, 1)
         self._rows: dict[int, NDArray[np.float64]] = {}
@@ -124,7 +128,9 @@ def steer(
         if done.done >= max(FIRST * total, learnt + STEP * total):
             if in_step:
                 campaign.pause()
-            scores = {one.key: one.result["score"] for one in campaign.results() if one.result}
+            scores = {
+                found.key: found.result["score"] for found in campaign.results() if found.result
+            }
             campaign.prioritise(learner.predictions(scores), best="lowest")
             learnt = len(scores)
             if in_step:

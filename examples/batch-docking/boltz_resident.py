@@ -158,8 +158,8 @@ def main() -> None:
         answers.flush()
 
     paths = json.loads(sys.stdin.readline())["inputs"]
-    for one in target["sequences"]:
-        for chain in one.values():
+    for entity in target["sequences"]:
+        for chain in entity.values():
             if chain.get("msa") in paths:
                 chain["msa"] = paths[chain["msa"]]
 

@@ -31,7 +31,7 @@ def strain(smiles: str, conformers: int = 10) -> float:
     """Return the energy of the first conformer above that of the best, in kcal/mol."""
     molecule = Chem.AddHs(Chem.MolFromSmiles(smiles))
     rdDistGeom.EmbedMultipleConfs(molecule, conformers, randomSeed=7)
-    energies = [one for _, one in rdForceFieldHelpers.MMFFOptimizeMoleculeConfs(molecule)]
+    energies = [energy for _, energy in rdForceFieldHelpers.MMFFOptimizeMoleculeConfs(molecule)]
     return round(energies[0] - min(energies), 2)
 
 

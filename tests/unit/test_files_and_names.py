@@ -118,7 +118,7 @@ def test_no_variable_is_just_called_one() -> None:
     """It is an agent, a place, a column: a name tells what a loop runs over."""
     found = {
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for folder in (*INSTALLED, *TIDY_TESTS)
+        for folder in (*PRODUCT, "examples", *TIDY_TESTS)
         for path in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if (isinstance(node, ast.Name) and node.id == "one")
