@@ -1,5 +1,6 @@
 -- Who is at work for the whole queue: the keeper (null: there never was one, or the clock was set back since, see
--- believed.sql), for how long the queue stood still within the hour (null: it did not), the refiller of the front, agents of the campaigns that a manager's token is for.
+-- believed.sql), for how long the queue stood still within the hour (null: it did not), the refiller of the front,
+-- agents of the campaigns that a manager's token is for.
 -- Index: session_open, campaign_pkey; all else are single rows.
 -- @roles reader
 -- @standby yes

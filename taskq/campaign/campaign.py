@@ -77,7 +77,11 @@ class Campaign:
         return recipes.changes(self._subtree)
 
     def recipe(self, number: int | None = None) -> Recipe:
-        """Return handler, parameters and inputs, now or in a recipe; raise `NotFound`."""
+        """Return handler, parameters and inputs, now or in a recipe.
+
+        Raises:
+            NotFound: There is no recipe of this number.
+        """
         return recipes.recipe(self._subtree, number)
 
     def add_input(

@@ -35,7 +35,7 @@ TIDY_TESTS = (
 KINDS = {".py", ".sql", ".lua"}
 MOST_LINES = 400
 # One class with the verbs of a campaign: three quarters are signatures and the manual of each verb.
-ALLOWED = {Path("taskq/campaign/campaign.py"): 540}
+ALLOWED = {Path("taskq/campaign/campaign.py"): 545}
 
 
 def test_no_file_is_too_long() -> None:
