@@ -58,6 +58,16 @@ def test_freed_resource_wakes_the_waiting_slot_at_once() -> None:
     assert node.done == {1: 10}
 
 
+def test_start_that_waits_for_others_of_its_batch_gets_them() -> None:
+    """The task that came first has the only device, and all others begin with it."""
+    batched = WHOLE_ONE | {"handler": {"kind": "command", "batch": 12}}
+    node = SharedNode(gpus(1), 1, {1: batched}, tasks=24)
+    node.tick(1)
+    node.end(next(iter(node.running)))
+    assert [len(start.tasks) for start in node.started] == [12, 12]
+    assert node.handed_back == 0
+
+
 def test_campaign_without_room_leaves_the_other_slots_to_others() -> None:
     node = SharedNode(Resources(named={"licence": 1}), 4, {1: LICENCE, 2: PLAIN})
     node.tick(10)

@@ -108,7 +108,7 @@ class Rationing:
         found = tuple(
             (terms.campaign, terms.revision)
             for terms in self._known.values()
-            if not intake.has_room(terms)
+            if not intake.has_place(terms)
         )
         self._left_out = bool(found)
         return found
@@ -189,6 +189,10 @@ class Intake:
         self._open[pair] -= 1
         return True
 
+    def has_place(self, terms: CampaignTerms) -> bool:
+        """Return whether a further task of a campaign has room, also in a start that waits."""
+        return self._places(terms) > 0 or self.has_room(terms)
+
     def has_room(self, terms: CampaignTerms) -> bool:
         """Return whether a further start of a campaign has room."""
         return self._room is None or _starts(self._room_for(terms, self._room), terms, 1) > 0
@@ -202,7 +206,12 @@ class Intake:
         if self._room is None:
             return most
         size = self._size(terms)
-        return size * _starts(self._room_for(terms, self._room), terms, -(-most // size))
+        starts = _starts(self._room_for(terms, self._room), terms, -(-most // size))
+        return self._places(terms) + size * starts
+
+    def _places(self, terms: CampaignTerms) -> int:
+        """Return how many tasks a start that waits can still get."""
+        return self._open.get((terms.campaign, terms.revision), 0)
 
     def _room_for(self, terms: CampaignTerms, room: Room) -> Room:
         """Return a copy of the room, without what another campaign is to have."""

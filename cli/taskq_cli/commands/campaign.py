@@ -161,7 +161,7 @@ def changes(invocation: Invocation, *, path: str, limit: int | None) -> None:
 @limit_option
 @reading_options
 def diff(invocation: Invocation, *, path: str, other: str, limit: int | None) -> None:
-    """Compare how two campaigns compute their results: handler, parameters and inputs.
+    """Compare how two campaigns compute: handler, parameters and inputs.
 
     Example:
       taskq diff /demo/first /demo/second

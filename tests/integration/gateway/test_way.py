@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import time
@@ -83,12 +84,13 @@ def test_limit_on_bodies_destroys_no_result(
     assert [task.attempt for task in campaign.tasks()] == [1, 1, 1]
 
 
-def test_agent_without_a_spool_that_ends_with_a_large_result_says_so(
+def test_agent_that_can_keep_a_large_result_nowhere_says_so(
     queue: Client, realm: Realm, way: Way, node: WorkerNode
 ) -> None:
     """And what answered in the gateway's place; the attempt has it too."""
     campaign = writing(queue, realm, (3 * MEGABYTE, "a"))
     way.judge = limit_of(MEGABYTE)
+    node.environment["XDG_CACHE_HOME"] = os.devnull
     with node.at_work(way.url) as agent:
         explained(campaign, "warning-transfer")
         agent.terminate()

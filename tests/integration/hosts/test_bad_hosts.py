@@ -15,8 +15,8 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.dispatch.heartbeats import encoded
-from taskq_agent.errors import Refused
 from taskq_agent.protocol import CampaignOutcomes, Heartbeat
+from taskq_agent.wire import check
 from tests.fixtures.queues import Hire
 from tests.helpers.agent_processes import agent_process
 from tests.helpers.command_line import CommandLine
@@ -158,8 +158,8 @@ def test_tally_of_another_form_is_refused(tally: object, hire: Hire, postgres: P
     with pytest.raises(psycopg.Error) as refused:
         postgres.execute("select * from taskq.beat(%s)", [said])
     assert refused.value.sqlstate == "TQ400"
-    with pytest.raises(Refused, match=r"tally\.failed is not from 0 to"):
-        encoded(Heartbeat(1, tally=(CampaignOutcomes(1, 2, -1),)))
+    with pytest.raises(ValueError, match=r"tally\.failed is not from 0 to"):
+        check(Heartbeat(1, tally=(CampaignOutcomes(1, 2, -1),)))
 
 
 @pytest.mark.parametrize(
