@@ -137,7 +137,7 @@ class Stage:
         }
 
     def one_by_one(self, *acts: Callable[[Scene], Act], singly: bool) -> Left:
-        """Return what acts leave of which each ends before the next."""
+        """Do acts one after the other; return what they leave."""
         scene = self.scene(singly=singly)
         for act in acts:
             act(scene)(self.postgres)

@@ -199,7 +199,7 @@ class AppendedLines:
     def _is_replaced(self) -> bool:
         """Return whether another file is in place of the one that is read; then that one is open.
 
-        What is no file, or cannot be opened, is not read.
+        Only a regular file that can be opened is read.
         """
         try:
             if os.path.samestat(os.lstat(self.path), os.fstat(self._fd)):

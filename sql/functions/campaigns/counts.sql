@@ -45,15 +45,7 @@ declare
 begin
     if p_depth is not null then
         return query
-            with fresh as (
-                select d.campaign_id,
-                       taskq.total(d.waiting) as waiting, taskq.total(d.delayed) as delayed,
-                       taskq.total(d.working) as working, taskq.total(d.done) as done,
-                       taskq.total(d.failed) as failed, taskq.total(d.cancelled) as cancelled,
-                       taskq.total(d.failures) as failures, taskq.total(d.losses) as losses
-                  from taskq.unfolded() d
-                 group by d.campaign_id
-            ), node as (
+            with node as (
                 select c.* from taskq.campaign c where p_depth = 0 and c.campaign_id = v_top
                  union all
                 select c.* from taskq.campaign c where p_depth = 1 and c.parent_id = v_top
@@ -75,7 +67,7 @@ begin
                 select c.lineage[array_position(c.lineage, v_top) + p_depth], null, null, null, null,
                        f.waiting, f.delayed, f.working, f.done, f.failed, f.cancelled, f.failures,
                        f.losses
-                  from fresh f
+                  from taskq.moved_counts() f
                  -- With a join, servers before 17 would go through all campaigns.
                  cross join lateral taskq.campaign_of(f.campaign_id) c
                  where v_top = any (c.lineage)
@@ -93,15 +85,7 @@ begin
 
     select c.paused, c.cancelled into v_paused, v_cancelled from taskq.closed_campaigns(p_path) c;
     return query
-        with fresh as (
-            select d.campaign_id,
-                   sum(d.waiting) as waiting, sum(d.delayed) as delayed,
-                   sum(d.working) as working, sum(d.done) as done, sum(d.failed) as failed,
-                   sum(d.cancelled) as cancelled, sum(d.failures) as failures,
-                   sum(d.losses) as losses
-              from taskq.unfolded() d
-             group by d.campaign_id
-        ), part as (
+        with part as (
             select c.campaign_id as node, c.campaign_id, c.parent_id, c.path,
                    greatest(
                        v_state, c.status,
@@ -117,7 +101,7 @@ begin
             select c.campaign_id, null, null, null, null, null,
                    f.waiting, f.delayed, f.working, f.done, f.failed, f.cancelled, f.failures,
                    f.losses
-              from fresh f
+              from taskq.moved_counts() f
              -- With a join, servers before 17 would go through all campaigns.
              cross join lateral taskq.campaign_of(f.campaign_id) c
              where v_top = any (c.lineage)

@@ -73,14 +73,6 @@ begin
              cross join lateral unnest(c.lineage) as a (campaign_id)
              where v_top = any (c.lineage)
              group by a.campaign_id
-        ), fresh as materialized (
-            select d.campaign_id,
-                   taskq.total(d.waiting) as waiting, taskq.total(d.delayed) as delayed,
-                   taskq.total(d.working) as working, taskq.total(d.done) as done,
-                   taskq.total(d.failed) as failed, taskq.total(d.cancelled) as cancelled,
-                   taskq.total(d.failures) as failures, taskq.total(d.losses) as losses
-              from taskq.unfolded() d
-             group by d.campaign_id
         ), part as (
             select o.campaign_id as node, true as own, n.waiting, n.delayed, n.working, n.done, n.failed,
                    n.cancelled, n.failures, n.losses
@@ -94,7 +86,7 @@ begin
              union all
             select a.campaign_id, a.campaign_id = f.campaign_id, f.waiting, f.delayed, f.working, f.done,
                    f.failed, f.cancelled, f.failures, f.losses
-              from fresh f
+              from taskq.moved_counts() f
              cross join lateral taskq.campaign_of(f.campaign_id) c
              cross join lateral unnest(c.lineage) as a (campaign_id)
              where v_top = any (c.lineage)
