@@ -39,8 +39,9 @@ log: Final = logging.getLogger("taskq.gateway")
 LAST_ANSWERS_S: Final = 10
 _OBJECTS_BETWEEN_GC: Final = 50_000
 #: Blocks of more bytes are given back to the system when they are freed: else glibc, once it has
-#: seen a block of some MiB, keeps what slow readers of blobs and statements had for ever.
-_LARGE_BLOCK_BYTES: Final = 1 << 18
+#: seen a block of some MiB, keeps what slow readers of blobs and statements had for ever. More than
+#: uvloop takes for each read in TLS, 256 KiB: mapping that anew cost a fifth of the exchanges.
+_LARGE_BLOCK_BYTES: Final = 1 << 19
 _M_MMAP_THRESHOLD: Final = -3
 #: Threads for blobs, which wait for a store most of the time.
 _THREADS: Final = 40
