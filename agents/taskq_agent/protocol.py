@@ -21,7 +21,7 @@ from taskq_agent.held_claims import MAX_HELD_CLAIMS, HeldClaim, LeftOfClaim
 from taskq_agent.ids import Count, ExitCode, Id, LeaseId, MaybeLease, Revision
 from taskq_agent.wire import Between, Free, Most, Words
 
-PROTOCOL = 2
+PROTOCOL = 3  # before it, agents do not report the recipe that they ran
 #: Header of all answers of gateways. What lacks it comes from something else.
 ANSWER_HEADER = "Taskq-Answer"
 
@@ -129,12 +129,11 @@ class CampaignTerms:
     session must have expired unheard: `continue` (the fence decides) or `stop`. checkpoint_bytes:
     largest checkpoint of a task; None if none is kept. checkpoint_every_s: seconds between uploads.
     cores, gpus: what a task needs, below 1 a share of a GPU; None means what a slot has. memory:
-    bytes that it may occupy at first, then after each time that it has run out of memory; empty
-    means any number.
+    bytes that it may occupy at first, then each time that it has run out of memory; empty: any.
     memory_learnt: whether these are what others used: then no task gets more than the agent has.
     output_bytes: largest output files of a task; None if none are kept. require, require_files:
     what each result must have, see `required`. gpu_memory: bytes that a task needs of each of its
-    GPUs. named_resources: what a start needs of the named resources of a node.
+    GPUs. named_resources: what a start needs of a node's. recipe: of the campaign; None: the first.
     """
 
     campaign: Id
@@ -156,6 +155,7 @@ class CampaignTerms:
     memory_learnt: bool = False
     gpu_memory: Optional[int] = None
     named_resources: Mapping[str, int] = field(default_factory=dict)
+    recipe: Optional[Count] = None
 
 
 @dataclass
@@ -188,7 +188,7 @@ class Report:
     retry: for `failed`: whether a further attempt may help.
     started: for `released`: whether the handler had begun.
     refused: for `released`: the campaign cannot run where this agent is; `error` says why.
-    phases: seconds spent by phase, such as `wait_s`, `prepare_s`, `run_s`.
+    phases: seconds spent by phase, such as `run_s`. recipe: see `CampaignTerms`, by which it ran.
     """
 
     campaign: Id
@@ -204,6 +204,7 @@ class Report:
     tail: Optional[Annotated[str, Most(MAX_TAIL_BYTES)]] = None
     phases: Annotated[Mapping[Name, float], Most(MAX_PHASES)] = field(default_factory=dict)
     refused: bool = False
+    recipe: Optional[Count] = None
 
 
 @dataclass

@@ -157,6 +157,7 @@ create table taskq.attempt (
     phases jsonb,
     tail text,
     refused boolean,
+    recipe integer,
     constraint attempt_pkey primary key (campaign_id, task_id, attempt)
 )
 with (
@@ -178,6 +179,7 @@ comment on column taskq.attempt.outcome is
 comment on column taskq.attempt.phases is 'Seconds by phase, as the agent measured them.';
 comment on column taskq.attempt.tail is 'The end of what the payload wrote.';
 comment on column taskq.attempt.refused is 'True: the agent handed it back, since its node cannot run such tasks.';
+comment on column taskq.attempt.recipe is 'What its agent reports to have run; null: the first, see ran_recipe.sql.';
 
 
 create table taskq.withdrawal (

@@ -18,7 +18,7 @@ grant select on taskq.span to {login};
 grant select (campaign_id, site, tasks) on taskq.site_claim to {login};
 grant select (session_id, first_id, campaign_id, claimed_at, tasks) on taskq.bundle to {login};
 grant select (campaign_id, task_id, attempt, exit_code, session_id, claimed_at, ended_at, outcome,
-    error_class, error, result, phases, tail, refused) on taskq.attempt to {login};
+    error_class, error, result, phases, tail, refused, recipe) on taskq.attempt to {login};
 grant select (session_id, campaign_id, opened_at, heartbeat_at, lease_s, ended_at, expired, slots, pid,
     agent, host, site, release, offers, token_id, drain, address,
     said, left_why, exit_code, attempts, suspect) on taskq.session to {login};

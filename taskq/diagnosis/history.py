@@ -20,6 +20,7 @@ class Event:
     """An event of a task. at: None for the state now.
 
     what: claimed, an outcome of an attempt, or a status. attempt: None if it is about no attempt.
+    recipe: by which an attempt ran that ended; None if nobody has reported it.
     """
 
     at: datetime | None
@@ -29,6 +30,7 @@ class Event:
     host: str | None
     site: str | None
     detail: str
+    recipe: int | None = None
 
 
 def history(task: TaskView, attempts: Iterable[Attempt]) -> list[Event]:
@@ -71,7 +73,7 @@ def _of_attempt(attempt: Attempt, before: Attempt | None) -> Iterator[Event]:
     yield Event(attempt.claimed_at, "claimed", *place, _again(attempt.claimed_at, before))
     used = {name: it for name, it in (attempt.phases or {}).items() if name in _USED}
     detail = ", ".join(filter(None, (f"after {duration(took_s)}", why, phases(used))))
-    yield Event(attempt.ended_at, attempt.outcome, *place, detail)
+    yield Event(attempt.ended_at, attempt.outcome, *place, detail, attempt.recipe)
 
 
 def _now(task: TaskView, detail: str, at: datetime | None = None) -> Event:

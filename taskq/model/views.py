@@ -188,7 +188,12 @@ class FailureCause:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt that has ended, with seconds by phase and the end of its output as `tail`."""
+    """An attempt that has ended, with seconds by phase and the end of its output as `tail`.
+
+    Attributes:
+        recipe: By which of its campaign's recipes it ran, see `Campaign.changes`; None: nobody has
+            reported it.
+    """
 
     attempt: int
     outcome: str
@@ -203,6 +208,7 @@ class Attempt:
     phases: dict[str, float] | None
     result: dict[str, Any] | None
     tail: str | None
+    recipe: int | None
 
 
 @dataclass(frozen=True, slots=True)

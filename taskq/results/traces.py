@@ -303,4 +303,5 @@ def _only(row: Row) -> Attempt:
         phases=row["phases"],
         result=None,
         tail=None,
+        recipe=row.get("recipe"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,10 +66,11 @@ def hopeless_tasks(*tasks: int) -> Callable[[Report], bool]:
 
 
 def reporting_world(
-    dislikes: Callable[[Report], bool], count: int = 9, **settings: Any
+    dislikes: Callable[[Report], bool], count: int = 9, recipe: int | None = None, **settings: Any
 ) -> CoreHarness:
     """Return an agent that has its reports on the tasks 1 to 3 in the air."""
     queue = PickyQueue(count, lambda _: False)
+    queue.campaign = replace(queue.campaign, recipe=recipe)
     harness = CoreHarness(queue, **{"slots": 4, "ahead_s": 0, **settings})
     harness.deliver()
     harness.deliver()
@@ -107,12 +109,12 @@ def test_reports_of_a_refused_exchange_go_one_at_a_time() -> None:
 
 def test_refused_report_is_replaced_by_one_that_says_so() -> None:
     """Of the same attempt, without anything that the task itself has brought forth."""
-    harness = reporting_world(disliked_tasks(2))
+    harness = reporting_world(disliked_tasks(2), recipe=3)
     picky(harness).reason = "\x1b[31mno\0 " + "x" * 10_000
     harness.deliver_all()
     (report,) = harness.queue.tasks[2].accepted
     assert (report.outcome, report.retry, report.error_class) == (FAILED, False, "report-refused")
-    assert (report.result, report.tail, report.phases) == (None, None, {})
+    assert (report.result, report.tail, report.phases, report.recipe) == (None, None, {}, 3)
     assert report.error is not None
     assert report.error.startswith("no xxx")
     assert len(report.error) == MAX_ERROR_CHARS

@@ -212,7 +212,7 @@ KEPT = Held(1, 5, new_lease())
 def test_report_waits_until_its_result_is_stored(refusal: str | None) -> None:
     """The others go; and if the result never can be stored, the task is handed back."""
     ready = Report(1, 6, new_lease(), DONE, result={})
-    waiting = Report(1, KEPT.task, KEPT.lease, DONE, result={"taskq_blob": {}})
+    waiting = Report(1, KEPT.task, KEPT.lease, DONE, result={"taskq_blob": {}}, recipe=3)
     queue = Walled(1)
     harness = CoreHarness(queue, inherited=[ready, waiting], kept={KEPT: "not yet"}, slots=1)
     harness.deliver()
@@ -230,10 +230,9 @@ def test_report_waits_until_its_result_is_stored(refusal: str | None) -> None:
         if harness.in_flight is not None:
             harness.deliver()
         harness.tick(1)
-    outcomes = {
-        report.task: report.outcome for request in queue.tried for report in request.reports
-    }
-    assert outcomes[KEPT.task] == (DONE if refusal is None else RELEASED)
+    reports = {report.task: report for request in queue.tried for report in request.reports}
+    assert reports[KEPT.task].outcome == (DONE if refusal is None else RELEASED)
+    assert reports[KEPT.task].recipe == 3
     assert KEPT not in harness.spool
 
 

@@ -196,7 +196,7 @@ class Delivery:
         """Send a report whose result is at the queue; hand its task back if it never will be."""
         if self._held_tasks.kept.pop(held, None) is not None and refusal is not None:
             self._out.log(logging.WARNING, "task %d is handed back: %s", held.task, refusal)
-            self._suspects[held] = handed_back_report(held, refusal)
+            self._suspects[held] = handed_back_report(self._held_tasks.reports[held][0], refusal)
 
     def is_over(self, *, closed: bool) -> bool:
         """Return whether nothing is left for this agent to say. closed: its session has ended."""
@@ -269,7 +269,7 @@ class Delivery:
             text = "the queue refuses an exchange, sending its %d reports one at a time: %s"
             self._out.log(logging.WARNING, text, len(request.reports), error)
         elif self._suspects.get(held) is None:
-            self._suspects[held] = refused_report(held, str(error))
+            self._suspects[held] = refused_report(request.reports[0], str(error))
             text = "the queue refuses the report on task %d, reporting a failure instead: %s"
             self._out.log(logging.WARNING, text, held.task, error)
         else:

@@ -24,13 +24,19 @@ def fence(thing: Union[Task, Report, Ack]) -> Held:
 
 
 def ended_report(
-    held: Held, ended: Ended, *, wait_s: float, stopped: bool, out_of_time_s: Optional[float] = None
+    held: Held,
+    ended: Ended,
+    *,
+    wait_s: float,
+    stopped: bool,
+    out_of_time_s: Optional[float] = None,
+    recipe: Optional[int] = None,
 ) -> Report:
     """Return the report on an attempt that ran.
 
     wait_s: how long it waited for its slot. stopped: this agent stopped it, so a failure says
     nothing about the task. out_of_time_s: how long it had run when the agent's own time was up;
-    None if it was not stopped for that.
+    None if it was not stopped for that. recipe: that of the terms by which it ran.
     """
     outcome = RELEASED if ended.outcome == FAILED and stopped else ended.outcome
     cut_short = outcome == RELEASED and not (ended.node_broken or ended.refused)
@@ -51,6 +57,7 @@ def ended_report(
         tail=ended.tail,
         phases={"wait_s": round(wait_s, 6), **ended.phases},
         refused=ended.refused and not stopped,
+        recipe=recipe,
     )
     return fitted(report)
 
@@ -60,29 +67,31 @@ def unstarted_report(held: Held) -> Report:
     return Report(held.campaign, held.task, held.lease, RELEASED, started=False)
 
 
-def handed_back_report(held: Held, error: str) -> Report:
+def handed_back_report(lost: Report, error: str) -> Report:
     """Return the substitute for a report whose result is lost: its task runs again."""
     report = Report(
-        campaign=held.campaign,
-        task=held.task,
-        lease=held.lease,
+        campaign=lost.campaign,
+        task=lost.task,
+        lease=lost.lease,
         outcome=RELEASED,
         error_class="result-upload",
         error=error,
+        recipe=lost.recipe,
     )
     return fitted(report)
 
 
-def refused_report(held: Held, error: str) -> Report:
+def refused_report(refused: Report, error: str) -> Report:
     """Return the substitute for a report that the queue refuses; it carries the reason."""
     report = Report(
-        campaign=held.campaign,
-        task=held.task,
-        lease=held.lease,
+        campaign=refused.campaign,
+        task=refused.task,
+        lease=refused.lease,
         outcome=FAILED,
         retry=False,
         error_class="report-refused",
         error=error,
+        recipe=refused.recipe,
     )
     return fitted(report)
 

@@ -192,6 +192,7 @@ class TaskFlow:
             wait_s=running.wait_s,
             stopped=stopped,
             out_of_time_s=took_s if running.out_of_time else None,
+            recipe=running.queued.campaign.recipe,
         )
         self._update_campaign_backoff(report, running, now)
         if not running.revoked:

@@ -74,10 +74,11 @@ begin
     end if;
     insert into taskq.attempt (
            campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
-           ended_at, outcome, error, result, phases, tail)
+           ended_at, outcome, error, result, phases, tail, recipe)
     values (p_campaign, v_task, v_attempt, (v_report ->> 'exit_code')::integer,
             (v_report ->> 'lease')::uuid, p_session, v_claimed_at, clock_timestamp(), 'done',
-            v_report ->> 'error', v_report -> 'result', v_report -> 'phases', v_report ->> 'tail');
+            v_report ->> 'error', v_report -> 'result', v_report -> 'phases', v_report ->> 'tail',
+            (v_report ->> 'recipe')::integer);
     acks := '{accepted}';
     v_task := null;
 

@@ -1,7 +1,7 @@
 -- report(path, task, lease, outcome, details): reports how one attempt ended, for clients that use SQL.
 --
 -- outcome: done, failed or released. details: a JSON object with any of result, retry, started,
---     error_class, error, exit_code, tail, phases.
+--     error_class, error, exit_code, tail, phases, recipe.
 -- Result: the verdict: accepted, duplicate, superseded or unknown; see settle(). All are final.
 -- Error TQ404: no such campaign.
 -- @roles agent

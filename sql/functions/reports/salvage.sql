@@ -134,7 +134,8 @@ begin
                exit_code = (v_report ->> 'exit_code')::integer,
                result = v_report -> 'result',
                phases = v_report -> 'phases',
-               tail = v_report ->> 'tail'
+               tail = v_report ->> 'tail',
+               recipe = (v_report ->> 'recipe')::integer
          where a.campaign_id = p_campaign
            and a.task_id = v_tasks[i]
            and a.attempt = v_attempts[i];

@@ -2,7 +2,7 @@
 -- settings and records the moves; not for clients.
 --
 -- reports: a JSON array of objects with task, lease, outcome (done | failed | released), and
---     optional result, retry, started, refused, error_class, error, exit_code, tail, phases, session, by.
+--     optional result, retry, started, refused, error_class, error, exit_code, tail, phases, recipe, session, by.
 --     session: the session that reports, with its rights, see may_report(); a gateway sets it.
 --     by: the same without a check of rights; a direct agent sets it.
 --     A task leased ahead (session 0, see lease_ahead()) is recorded as the reporting session's.
@@ -114,10 +114,10 @@ begin
                                    outcome taskq.attempt_outcome, retry boolean,
                                    started boolean, error_class text, error text,
                                    exit_code integer, result jsonb, phases jsonb, tail text,
-                                   refused boolean)
+                                   refused boolean, recipe integer)
                            ) with ordinality as r (
                                task, lease, session, by, outcome, retry, started, error_class,
-                               error, exit_code, result, phases, tail, refused, ord)
+                               error, exit_code, result, phases, tail, refused, recipe, ord)
                      where r.ord <> all (v_accepted)
                      order by r.task, r.lease, r.ord
                     offset 0
@@ -140,14 +140,14 @@ begin
     ), recorded as (
         insert into taskq.attempt (
                campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
-               ended_at, outcome, error_class, error, result, phases, tail, refused)
+               ended_at, outcome, error_class, error, result, phases, tail, refused, recipe)
         select p_campaign, h.task, h.attempt, h.exit_code, h.lease,
                case when h.session_id = 0
                     then coalesce(h.session, h.by, 0)
                     else h.session_id end,
                h.claimed_at,
                v_now, h.outcome, case when h.outcome <> 'done' then h.error_class end, h.error,
-               h.result, h.phases, h.tail, nullif(h.outcome = 'released' and h.refused, false)
+               h.result, h.phases, h.tail, nullif(h.outcome = 'released' and h.refused, false), h.recipe
           from held h
          where not h.unstarted
     )

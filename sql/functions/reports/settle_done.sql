@@ -106,11 +106,11 @@ begin
         ), recorded as (
             insert into taskq.attempt (
                    campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
-                   ended_at, outcome, error_class, error, result, phases, tail)
+                   ended_at, outcome, error_class, error, result, phases, tail, recipe)
             select p_campaign, e.task_id, 1, (r.report ->> 'exit_code')::integer, e.lease_id,
                    e.session_id, e.claimed_at, v_now, 'done', null,
                    r.report ->> 'error', r.report -> 'result', r.report -> 'phases',
-                   r.report ->> 'tail'
+                   r.report ->> 'tail', (r.report ->> 'recipe')::integer
               from ended e
               cross join lateral (
                   select p_reports -> (e.ord - 1) as report
@@ -156,14 +156,14 @@ begin
     ), recorded as (
         insert into taskq.attempt (
                campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
-               ended_at, outcome, error_class, error, result, phases, tail)
+               ended_at, outcome, error_class, error, result, phases, tail, recipe)
         select p_campaign, e.task_id, e.attempt, (r.report ->> 'exit_code')::integer, e.lease_id,
                case when e.session_id = 0
                     then coalesce((r.report ->> 'session')::bigint, (r.report ->> 'by')::bigint, 0)
                     else e.session_id end,
                e.claimed_at, v_now, 'done', null,
                r.report ->> 'error', r.report -> 'result', r.report -> 'phases',
-               r.report ->> 'tail'
+               r.report ->> 'tail', (r.report ->> 'recipe')::integer
           from ended e
           cross join lateral (
               select p_reports -> (e.ord - 1) as report

@@ -1,6 +1,6 @@
--- attempts(campaign, task): the attempts of a task that have ended, in order.
+-- attempts(campaign, task): the attempts of a task that have ended, in order. recipe: see ran_recipe().
 --
--- Plans: see tasks(). Index: attempt_pkey, session_pkey.
+-- Plans: see tasks(). Index: attempt_pkey, session_pkey, recipe_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
@@ -19,14 +19,18 @@ returns table (
     error text,
     phases jsonb,
     result jsonb,
-    tail text
+    tail text,
+    recipe integer
 )
 language plpgsql stable
 as $$
+declare
+    v_since constant timestamptz := taskq.recipes_since(p_campaign);
 begin
     return query
         select a.attempt, a.outcome, a.claimed_at, a.ended_at, n.agent, n.host, n.site, a.exit_code,
-               a.error_class, a.error, a.phases, a.result, a.tail
+               a.error_class, a.error, a.phases, a.result, a.tail,
+               taskq.ran_recipe(a.recipe, a.outcome, a.ended_at, a.session_id, v_since)
           from taskq.attempt a
          cross join lateral taskq.session_of(a.session_id) n
          where a.campaign_id = p_campaign

@@ -15,6 +15,7 @@ EVENTS: Final[tuple[Column[Event], ...]] = (
     Column("at", lambda event: instant(event.at) or "now"),
     Column("event", lambda event: event.what),
     Column("attempt"),
+    Column("recipe", sparse=True, yields=3),
     Column("host", sparse=True),
     Column("site", sparse=True, yields=1),
     Column("detail", gives_way=True),
