@@ -190,8 +190,8 @@ begin
                  for no key update skip locked
           ) t
          order by f.ord
-         limit v_most
     loop
+        exit when cardinality(tasks) = v_most;
         -- To the first claim that is left and may have it.
         while v_next = any (p_places || places) loop
             v_next := v_next + 1;

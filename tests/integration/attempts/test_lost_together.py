@@ -6,7 +6,7 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
 from tests.fixtures.queues import Hire
-from tests.helpers.postgres import Postgres, expire, silence, statuses
+from tests.helpers.postgres import Postgres, expire, promote, silence, statuses
 from tests.helpers.scripted_agent import ScriptedAgent
 
 pytestmark = pytest.mark.usefixtures("true_counts")
@@ -77,6 +77,19 @@ def test_tasks_that_were_lost_together_share_ever_fewer_slots(
     assert all(task.key.startswith("new") for task in agent.claim(4)), "it has one already"
     other = hire(slots=4)
     assert [task.key for task in other.claim(1)] == ["b"], "it has none yet"
+
+
+@pytest.mark.usefixtures("campaign")
+def test_lost_tasks_that_are_tried_apart_keep_no_slot_from_one_behind_them(
+    hire: Hire, postgres: Postgres
+) -> None:
+    """A claim passes by what it may not have, however many it wants."""
+    agent = hire(slots=4, host="n1")
+    (last,) = [task for task in agent.claim(4) if task.key == "c"]
+    agent.fail(last)
+    promote(postgres)
+    lose(postgres, agent)
+    assert [task.key for task in hire(slots=2, host="n2").claim(2)] == ["a", "c"]
 
 
 def test_one_of_several_that_were_lost_as_often_does_not_fail(
