@@ -7,6 +7,10 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _LIMITS: Final = ("tests/integration/claims/test_named_limits.py",)
+_MODELS: Final = (
+    "tests/property/test_named_limit_model.py",
+    "tests/property/test_batch_model.py",
+)
 _MEETINGS: Final = ("tests/interleavings/test_named_limits.py",)
 
 NAMED_LIMITS: Final = (
@@ -65,5 +69,61 @@ NAMED_LIMITS: Final = (
         "pg_advisory_xact_lock(hashtext('taskq.limit'), hashtext(v_name)) is null",
         "A claim that takes long holds up all upkeep.",
         _MEETINGS,
+    ),
+    Mutant(
+        "claim-of-a-limit-counts-one-task",
+        "sql/functions/claims/note_in_limits.sql",
+        "select g.session_id, g.lease_id, count(*) as tasks",
+        "select g.session_id, g.lease_id, 1 as tasks",
+        "An agent that claims for all its slots at once takes one unit for all of them.",
+        _MODELS,
+    ),
+    Mutant(
+        "limit-forgets-claims-that-run",
+        "sql/functions/claims/freed_in_limits.sql",
+        "array_agg(c.row_id) filter (where c.working = 0)",
+        "array_agg(c.row_id) filter (where c.working < c.tasks)",
+        "Once one task of a claim has ended, the others count no more.",
+        _MODELS,
+    ),
+    Mutant(
+        "held-starts-count-again",
+        "sql/functions/claims/limit_room.sql",
+        "if least(v_slots, v_held[i] + v_gets) - least(v_slots, v_held[i]) > v_left[i] then",
+        "if least(v_slots, v_gets) > v_left[i] then",
+        "An agent whose slots all count gets no task for the next start, or for those that it has.",
+        _MODELS,
+    ),
+    Mutant(
+        "limit-leaves-more-than-it-has",
+        "sql/functions/claims/limit_room.sql",
+        "                v_gets := greatest(0, v_left[i]);",
+        "                v_gets := greatest(1, v_left[i]);",
+        "Each claim gets a task, however many run.",
+        _MODELS,
+    ),
+    Mutant(
+        "each-claim-counts-up-to-the-slots",
+        "sql/functions/claims/starts_in_limit.sql",
+        "group by k.session_id",
+        "group by k.session_id, k.lease_id",
+        "An agent that claims tasks ahead uses up a unit for each of them.",
+        _MODELS,
+    ),
+    Mutant(
+        "claims-before-the-drawn-place-are-not-looked-at",
+        "sql/functions/claims/claims_in_limit.sql",
+        "and k.session_id < v_from",
+        "and false",
+        "What has ended holds its unit as long as chance passes it by.",
+        (*_MODELS, *_LIMITS),
+    ),
+    Mutant(
+        "limit-counts-what-has-ended",
+        "sql/functions/limits/limits.sql",
+        "where w.working > 0",
+        "where w.working >= 0",
+        "Views show holders that hold nothing.",
+        _MODELS,
     ),
 )

@@ -48,6 +48,9 @@ class BatchedModel(QueueModel):
 
     def wanted(self, session: int, want: int) -> int:
         """Return how many tasks a claim gets at most: a share of the tail for each slot."""
+        return super().wanted(session, self._share_of_tail(session, want))
+
+    def _share_of_tail(self, session: int, want: int) -> int:
         if (self.batch or 1) == 1 or want <= 1:
             return want
         mine = self.slots[session]

@@ -75,6 +75,9 @@ class QueueAgents(QueueScene):
     def claim_again(self, which: int, want: int) -> None:
         """Repeat a claim, be its answer lost or only late."""
         agent, lease = pick(self.claims, which)
+        counted = (agent.session, lease) in self.model.limit.claimed
+        if counted and not (self.model.limit.named or self.model.held(agent.session, lease)):
+            return  # no agent does that; it may count until another claim or the keeper looks
         self._claim(agent, lease, want, from_the_start=False)
 
     def _claim(self, agent: ScriptedAgent, lease: str, want: int, *, from_the_start: bool) -> None:
@@ -99,6 +102,8 @@ class QueueAgents(QueueScene):
             assert got == []
         else:
             most = self.model.wanted(agent.session, want)
+            if most == 0 and self.model.waiting():
+                assert agent.session in answer["avoided"]
             free = self.model.waiting_for(agent.session)
             waiting = [task.task for task in free]
             claimable = [task.task for task in self.model.claimable(agent.session, lease)]
@@ -107,7 +112,7 @@ class QueueAgents(QueueScene):
                 assert got == sorted(task.task for task in first)
             assert set(got) <= set(claimable)
             assert self.model.has_room(agent.session, [self.model.tasks[one] for one in got])
-            assert (claimable == waiting and min(1, len(waiting))) <= len(got) <= most
+            assert (claimable == waiting and min(1, most, len(waiting))) <= len(got) <= most
             for number in got:
                 self.model.claim(self.model.tasks[number], agent.session, lease)
                 self.fences.append((number, lease))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from taskq import CampaignSpec, Handler
+from taskq import Handler
 from taskq.model.campaign_spec import LATE_RESULTS
 from tests.helpers.postgres import expire, silence
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
@@ -44,17 +44,14 @@ class QueueBatches(QueueAgents):
     )
     def change_batch(self, late: str, never: set[str], nodes: int, batch: int | None) -> None:
         """Change how many tasks have one start, and other settings, under agents at work."""
-        policy = replace(POLICY, never_retry=tuple(never), max_lost_hosts=nodes)
-        spec = CampaignSpec(
-            self.campaign.path,
-            handler=Handler("command", argv=("dock",), batch=batch),
-            retry=policy,
-            late_results=late,
-        )
-        hedge = 0.5 if late == "salvage" and batch is None else None
-        self.campaign.change(replace(spec, hedge=hedge))
         self.model.salvages, self.model.batch = late == "salvage", batch
         self.model.never_retry, self.model.max_lost_hosts = never, nodes
+        self.change_to(
+            handler=Handler("command", argv=("dock",), batch=batch),
+            retry=replace(POLICY, never_retry=tuple(never), max_lost_hosts=nodes),
+            late_results=late,
+            checkpoint_bytes=None,
+        )
 
     @precondition(lambda self: self.model.live and self.claims)
     @rule(

@@ -16,6 +16,7 @@ from taskq_agent.protocol import (
     SUPERSEDED,
     TOO_LONG,
 )
+from tests.property.counted_starts import CountedStarts
 from tests.property.queue_tasks import (
     CANCELLED,
     DELAYED,
@@ -54,11 +55,12 @@ class QueueModel:
         self.salvages = False
         self.never_retry: set[str] = set()
         self.max_lost_hosts = 3
+        self.limit = CountedStarts()
 
     @property
     def hedges(self) -> bool:
-        """Whether second attempts may be made."""
-        return self.salvages
+        """Whether second attempts may be made: not where a limit counts those that run."""
+        return self.salvages and not self.limit.named
 
     def open(self, session: int, host: str, site: str = "here", slots: int = 1) -> None:
         """Open a session of an agent on a node."""
@@ -142,9 +144,12 @@ class QueueModel:
         return found
 
     def wanted(self, session: int, want: int) -> int:
-        """Return how many tasks a claim gets at most."""
-        del session  # each may have all
-        return want
+        """Return how many tasks a claim gets at most: what the named limit leaves."""
+        if not self.limit.named:
+            return want
+        held = self.limit.held(self.tasks.values())[session]
+        used = self.limit.used(self.tasks.values(), self.slots)
+        return self.limit.fits(want, held=held, slots=self.slots[session], used=used)
 
     def claimable(self, session: int, lease: str) -> list[Task]:
         """Return what a claim may get: nothing that had its lease before."""
@@ -165,6 +170,7 @@ class QueueModel:
         assert self.states == {"open"}
         task.status, task.session, task.lease = WORKING, session, lease
         task.attempt += 1
+        self.limit.note(session, lease)
 
     def report(
         self,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from taskq import CampaignSpec, Seed
+from taskq import Seed
 from taskq.ingest.key_conflicts import ON_CONFLICT, OnConflict
 from taskq.model.campaign_spec import LATE_RESULTS
 from taskq.model.errors import Conflict, KeyConflict
@@ -41,13 +41,10 @@ class QueueOperators(QueueScene):
     )
     def change(self, late: str, never: set[str], nodes: int) -> None:
         """Change what counts late, what is not tried again, and what is poison."""
-        policy = replace(POLICY, never_retry=tuple(never), max_lost_hosts=nodes)
-        spec = CampaignSpec(
-            self.campaign.path, retry=policy, late_results=late, checkpoint_bytes=20_000
-        )
-        self.campaign.change(replace(spec, hedge=0.5 if late == "salvage" else None))
         self.model.salvages = late == "salvage"
         self.model.never_retry, self.model.max_lost_hosts = never, nodes
+        policy = replace(POLICY, never_retry=tuple(never), max_lost_hosts=nodes)
+        self.change_to(retry=policy, late_results=late)
 
     @rule(count=st.integers(1, 5), priorities=st.lists(st.integers(-1, 1), min_size=5, max_size=5))
     def seed(self, count: int, priorities: list[int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import psycopg
@@ -83,6 +84,11 @@ class QueueScene(RuleBasedStateMachine):
         self.fences: list[Fence] = []  # of every attempt that ever was
         self.claims: list[tuple[ScriptedAgent, str]] = []
         self.seeded = 0
+
+    def change_to(self, **settings: object) -> None:
+        """Change these settings of the campaign, and hedge it where the model does."""
+        hedge = 0.5 if self.model.hedges else None
+        self.campaign.change(replace(self.campaign.spec(), **settings, hedge=hedge))
 
     def try_in_vain(self, host: str, site: str) -> None:
         """See that nobody can open a session where it is banned."""
