@@ -17,12 +17,16 @@ UNSPEAKABLE = frozenset(',"\n\\')
 
 @dataclass(frozen=True)
 class Bind:
-    """host, inside: absolute paths. optional: left out on a node without this path."""
+    """host, inside: absolute paths. optional: left out on a node without this path.
+
+    receives: whether the container sees what the node mounts there later.
+    """
 
     host: str
     inside: str
     read_only: bool = True
     optional: bool = False
+    receives: bool = False
 
 
 def of_campaign(text: object) -> Bind:

@@ -6,8 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from taskq_agent import automounts
+from taskq_agent.automounts import mounts_of
 from taskq_agent.binds import Bind, allowance, of_campaign, of_site
 from taskq_agent.handlers.binding import BindUnavailable, resolved
+
+TABLE = """\
+22 27 0:21 / /proc rw,relatime shared:12 - proc proc rw
+27 1 8:1 / / rw,relatime {root} - ext4 /dev/sda1 rw
+40 27 0:40 / /cvmfs rw,relatime {cvmfs} - autofs /etc/auto.cvmfs rw,fd=6,indirect
+41 40 0:41 / /cvmfs/chem.example.org ro,nodev {cvmfs} - fuse cvmfs2 ro
+42 27 0:42 / /site\\040data rw shared:9 unbindable - nfs4 server:/data rw
+a line of a later kernel
+"""
 
 
 @pytest.mark.parametrize(
@@ -124,3 +135,29 @@ def test_bind_of_the_site_that_is_absent_is_left_out_only_if_it_is_optional() ->
     assert resolved([], [of_site("/no/cvmfs:optional")], []) == {}
     with pytest.raises(BindUnavailable, match="there is no '/no/cvmfs' on this node"):
         resolved([], [of_site("/no/cvmfs")], [])
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "cvmfs", "receives"),
+    [
+        ("/cvmfs", "shared:1", "shared:5", True),
+        ("/cvmfs", "", "master:5", True),
+        ("/cvmfs", "shared:1", "", False),
+        ("/", "shared:1", "shared:5", True),
+        ("/", "", "shared:5", False),
+        ("/cvmfs/chem.example.org", "shared:1", "shared:5", False),
+        ("/cvmfs-of-others", "shared:1", "shared:5", False),
+        ("/site data", "shared:1", "shared:5", False),
+    ],
+)
+def test_bind_receives_later_mounts_only_where_some_come_and_can(
+    path: str, root: str, cvmfs: str, receives: bool
+) -> None:
+    """Docker begins no container that is to receive mounts from a private one."""
+    there = mounts_of(TABLE.format(root=root, cvmfs=cvmfs).replace("  ", " "))
+    assert [mount.point for mount in there][2:] == [
+        "/cvmfs",
+        "/cvmfs/chem.example.org",
+        "/site data",
+    ]
+    assert automounts.receives(path, there) is receives

@@ -70,6 +70,26 @@ def test_container_sees_what_the_site_binds_and_what_it_allows(
     assert len(mounts) == 3
 
 
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_folder_with_automounts_receives_them_in_containers_of_services(
+    runtimes: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Apptainer does that itself; the task's own folder, and all others, are left as they are."""
+    log, table = install(runtimes, name), tmp_path / "mountinfo"
+    for folder in ("cvmfs", "data"):
+        (tmp_path / folder).mkdir()
+    table.write_text(f"9 8 0:9 / {tmp_path.resolve()}/cvmfs rw shared:1 - autofs auto.cvmfs rw\n")
+    monkeypatch.setattr("taskq_agent.automounts._TABLE", table)
+    binds = tuple(of_site(f"{tmp_path}/{folder}") for folder in ("cvmfs", "data"))
+    with slot_in(tmp_path, container_runtime=name, binds=binds) as slot:
+        assert slot.run(boxed("sh", "-c", "exit 0")).outcome == DONE
+    words, _ = calls(log)[0]
+    received = [word for word in words if "rslave" in word]
+    source = f"type=bind,source={tmp_path}/cvmfs,destination={tmp_path}/cvmfs"
+    expected = f"{source},readonly,bind-propagation=rslave"
+    assert received == [expected] * (name in {"docker", "podman"})
+
+
 def refusal(ended: Ended, error_class: str) -> str:
     """Return the reason for which a node refuses a campaign."""
     assert (ended.outcome, ended.refused, ended.error_class) == (RELEASED, True, error_class), ended

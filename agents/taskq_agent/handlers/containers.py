@@ -24,12 +24,12 @@ import os
 import re
 import shutil
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import getegid, geteuid, urandom
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from taskq_agent import binds, devices, reaper
+from taskq_agent import automounts, binds, devices, reaper
 from taskq_agent.binds import UNSPEAKABLE, Bind
 from taskq_agent.handlers.base import AttemptOver, Ended, refused
 from taskq_agent.handlers.binding import BindUnavailable, resolved
@@ -203,6 +203,10 @@ def _mounts(context: KindContext, folder: str) -> List[Bind]:
     own = {folder: False}
     own.update({str(Path(path).parent): True for path in context.inputs.values()})
     own.update(dict.fromkeys(context.input_files, True))
+    there = automounts.mounts()
+    for inside, bind in found.items():
+        real = os.path.realpath(bind.host)
+        found[inside] = replace(bind, receives=automounts.receives(real, there))
     if odd := [path for path in own if UNSPEAKABLE & set(path)]:
         raise _unusable(f"{odd[0]!r} cannot be bound: rename that folder")
     found.update({path: Bind(path, path, read_only) for path, read_only in own.items()})
@@ -246,7 +250,8 @@ def _of_a_service(call: _Call) -> Container:
         words += ["--cpuset-cpus", ",".join(map(str, context.cores))]
     words += _devices(kind, env)
     for bind in call.mounts:
-        words += ["--mount", _mount(bind, ",readonly")]
+        received = ",bind-propagation=rslave" * bind.receives
+        words += ["--mount", _mount(bind, ",readonly") + received]
     for variable in env:  # its value comes from the environment: other users see arguments
         words += ["--env", variable]
     memory = _in_memory(context.given_env) if context.given_env else None
