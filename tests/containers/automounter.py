@@ -1,4 +1,4 @@
-"""A small automounter: whoever looks for a name below a folder of autofs gets a file system there.
+"""A small automounter: a folder of autofs where each name is mounted when somebody looks for it.
 
 Started as a program in a process group of its own, whose looks mount nothing. It says "ready", and
 works until its standard input ends.

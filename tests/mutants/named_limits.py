@@ -108,7 +108,7 @@ NAMED_LIMITS: Final = (
         "group by k.session_id",
         "group by k.session_id, k.lease_id",
         "An agent that claims tasks ahead uses up a unit for each of them.",
-        _MODELS,
+        _LIMITS,
     ),
     Mutant(
         "claims-before-the-drawn-place-are-not-looked-at",

@@ -42,6 +42,15 @@ class CountedStarts:
         held = self.held(tasks)
         return self.elsewhere + sum(min(slots[one], held[one]) for one in held)
 
+    def wanted(
+        self, session: int, want: int, tasks: Iterable[Task], slots: Mapping[int, int]
+    ) -> int:
+        """Return how many tasks a session of the campaign gets at most."""
+        if not self.named:
+            return want
+        held, used = self.held(tasks)[session], self.used(tasks, slots)
+        return self.fits(want, held=held, slots=slots[session], used=used)
+
     def fits(self, want: int, *, held: int, slots: int, used: int) -> int:
         """Return how many tasks a session of such a campaign gets at most."""
         if self.most is None:

@@ -78,8 +78,7 @@ class QueueModel:
 
     def kept_away(self, host: str, site: str) -> Place | None:
         """Return the ban for which agents are not let in; of two that of the host."""
-        places = (("host", host), ("site", site))
-        return next((one for one in places if one in self.banned), None)
+        return next((one for one in (("host", host), ("site", site)) if one in self.banned), None)
 
     @property
     def states(self) -> set[str]:
@@ -145,11 +144,7 @@ class QueueModel:
 
     def wanted(self, session: int, want: int) -> int:
         """Return how many tasks a claim gets at most: what the named limit leaves."""
-        if not self.limit.named:
-            return want
-        held = self.limit.held(self.tasks.values())[session]
-        used = self.limit.used(self.tasks.values(), self.slots)
-        return self.limit.fits(want, held=held, slots=self.slots[session], used=used)
+        return self.limit.wanted(session, want, self.tasks.values(), self.slots)
 
     def claimable(self, session: int, lease: str) -> list[Task]:
         """Return what a claim may get: nothing that had its lease before."""

@@ -63,6 +63,8 @@ def test_agent_counts_for_no_more_than_its_slots(queue: Client, hire: Hire) -> N
     assert len(batch.claim(100)) == 100
     (limit,) = queue.limits.list()
     assert (limit.used, [held.tasks for held in limit.holders]) == (3, [200, 5])
+    queue.limits.set("oechem", 4)
+    assert len(late.claim(5)) == 5
 
 
 @pytest.mark.usefixtures("campaigns")
