@@ -116,7 +116,7 @@ NAMED_LIMITS: Final = (
         "and k.session_id < v_from",
         "and false",
         "What has ended holds its unit as long as chance passes it by.",
-        (*_MODELS, *_LIMITS),
+        _LIMITS,
     ),
     Mutant(
         "limit-counts-what-has-ended",

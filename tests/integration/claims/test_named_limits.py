@@ -102,6 +102,23 @@ def test_however_a_task_ends_there_is_room_for_other_campaigns(
     assert len(other.claim(9)) == (1 if end in ("fail", "release") else 3)
 
 
+def test_unit_that_has_ended_is_found_wherever_a_look_begins(
+    queue: Client, hire: Hire, postgres: Postgres
+) -> None:
+    """A claim looks at some of those that count, from a session drawn at random."""
+    queue.limits.set("few", 2)
+    servable(queue, "/few", 9, named_limits=("few",))
+    first = hire("/few")
+    (held,) = first.claim(1)
+    postgres.execute(
+        "select nextval(pg_get_serial_sequence('taskq.session', 'session_id'))"
+        " from generate_series(1, 1000)"
+    )
+    assert len(hire("/few").claim(1)) == 1
+    first.done(held)
+    assert len(hire("/few").claim(1)) == 1
+
+
 @pytest.mark.usefixtures("campaigns")
 def test_tasks_that_are_tried_again_count_as_others_do(hire: Hire, postgres: Postgres) -> None:
     """And leave nothing behind when they end.
