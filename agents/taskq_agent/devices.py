@@ -17,9 +17,6 @@ from typing import Dict, List, Mapping, NamedTuple, Tuple
 CUDA = "CUDA_VISIBLE_DEVICES"
 ROCM = "ROCR_VISIBLE_DEVICES"
 
-#: A share is counted in parts of a device, so that sums are exact.
-WHOLE = 1_000
-
 _NONE = ("-1", "NoDevFiles", "none", "void")
 _PATIENCE_S = 30.0
 _GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[0-9A-Fa-f-]+)\)")

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Mapping, Optional, Tuple
 
 from taskq_agent.held_claims import MAX_HELD_CLAIMS, HeldClaim, LeftOfClaim
 from taskq_agent.ids import Count, ExitCode, Id, LeaseId, MaybeLease, Revision
+from taskq_agent.slot_shares import MAX_SHARES, SlotShare
 from taskq_agent.wire import Between, Free, Most, Words
 
 PROTOCOL = 3  # before it, agents do not report the recipe that they ran
@@ -346,17 +347,15 @@ class Heartbeat:
     """Message that the session lives and holds exactly these attempts.
 
     claims: attempts at tasks that begin together, by their claims; `held` names all others.
-    pending: lease ids of claims that wait for their answer.
-    drawn: the newest lease id drawn when this heartbeat was composed. An attempt of the session
-    goes to another agent if its lease is not younger than this one and neither `held`, `claims` nor
-    `pending` names it. A heartbeat says nothing about younger leases: their claims may have
-    overtaken it on the way.
-    timeline: of the server that answered the agent last; 0 if none. A server of another timeline
-    gives nothing to other agents: it may not know which attempts the agent has finished.
-    trouble: for the agents' operators; None if all is well.
-    tally: outcomes from which the queue learns whether more fails on this host than on others;
-    empty means unchanged.
-    batches: those that are smaller than usual.
+    pending: lease ids of claims that wait for their answer. drawn: the newest lease id drawn when
+    this heartbeat was composed. An attempt of the session goes to another agent if its lease is not
+    younger than this one and neither `held`, `claims` nor `pending` names it. A heartbeat says
+    nothing about younger leases: their claims may have overtaken it on the way. timeline: of the
+    server that answered the agent last; 0 if none. A server of another timeline gives nothing to
+    other agents: it may not know which attempts the agent has finished. trouble: for the agents'
+    operators; None if all is well. tally: outcomes from which the queue learns whether more fails
+    on this host than on others; empty means unchanged. batches: those that are smaller than usual.
+    shares: what slots have of their node.
     """
 
     session: Id
@@ -367,6 +366,7 @@ class Heartbeat:
     trouble: Optional[Trouble] = None
     tally: Annotated[Tuple[CampaignOutcomes, ...], Most(MAX_TALLY)] = ()
     batches: Annotated[Tuple[SmallerBatch, ...], Most(MAX_SMALLER_BATCHES)] = ()
+    shares: Annotated[Tuple[SlotShare, ...], Most(MAX_SHARES)] = ()
     claims: Annotated[Tuple[HeldClaim, ...], Most(MAX_HELD_CLAIMS)] = ()
 
 

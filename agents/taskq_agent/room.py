@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Dict, Mapping, NamedTuple, Optional, Tuple
 
-from taskq_agent.devices import WHOLE
 from taskq_agent.protocol import CampaignTerms
 from taskq_agent.resources import Resources
+from taskq_agent.slot_shares import WHOLE
 
 
 class Grant(NamedTuple):

@@ -25,10 +25,29 @@ create type taskq.smaller_batch as (
     error_class text
 );
 
+create type taskq.device_share as (
+    name text,
+    parts integer
+);
+
+create type taskq.named_share as (
+    name text,
+    amount bigint
+);
+
+create type taskq.slot_share as (
+    slot integer,
+    campaign bigint,
+    task bigint,
+    devices taskq.device_share[],
+    resources taskq.named_share[]
+);
+
 create type taskq.said as (
     trouble taskq.trouble,
     tally taskq.campaign_outcomes[],
-    batches taskq.smaller_batch[]
+    batches taskq.smaller_batch[],
+    shares taskq.slot_share[]
 );
 
 create table taskq.session (

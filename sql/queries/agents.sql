@@ -1,7 +1,7 @@
 -- The open sessions, with the number of attempts that they hold, longest silent first. A manager's token counts only
 -- attempts of its campaigns, and sees only the names of tokens that are for no others. together: those attempts that
--- share starts, see batches_in_hand(); begun: of these.
--- Index: session_open, ban_pkey, those of in_hand() and batches_in_hand().
+-- share starts, see batches_in_hand(); begun: of these. shares: see shares_of().
+-- Index: session_open, ban_pkey, those of in_hand(), batches_in_hand() and shares_of().
 -- @roles reader
 -- @standby yes
 -- @gateway manager, up to 10000000
@@ -21,7 +21,8 @@ select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, s.offer
        coalesce(s.said #>> '{trouble, cause}', '') as cause, s.suspect, s.lease_s,
        greatest(s.heartbeat_at, pg_postmaster_start_time())
            + make_interval(secs => s.lease_s) as expires_at,
-       case when s.drain then taskq.banned(s.host, s.site) end as banned
+       case when s.drain then taskq.banned(s.host, s.site) end as banned,
+       case when s.said ? 'shares' then taskq.shares_of(s.session_id) else '[]' end as shares
   from taskq.session s
   join taskq.campaign c on c.campaign_id = s.campaign_id
   left join taskq.token k on k.token_id = s.token_id

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from taskq.model.run_times import ran_s
+from taskq.model.shares import share_text
 from taskq.model.views import Attempt, TaskView
 from taskq.model.words import beginning, duration, given_up, phases, progress
 
@@ -46,6 +47,7 @@ def history(task: TaskView, attempts: Iterable[Attempt]) -> list[Event]:
         before = attempt
     if task.status == "working" and task.claimed_at is not None:
         where = "leased ahead in Redis" if task.host is None else "it runs"
+        where = " with ".join(filter(None, (where, share_text(task.share))))
         far = progress(task.progress, task.progress_note)
         text = ": ".join(filter(None, (where, far)))
         again = _again(task.claimed_at, before)

@@ -14,6 +14,7 @@ from taskq.diagnosis.rules import explain_campaign
 from taskq.model.retry_policy import RetryPolicy
 from taskq.model.run_times import ran_s
 from taskq.model.seed import NOT_BEGUN
+from taskq.model.shares import share_text
 from taskq.model.views import Attempt, TaskView
 from taskq.model.words import command, counted, duration, given_up, instant
 from taskq_agent.protocol import OUT_OF_TIME, TOO_LONG
@@ -151,9 +152,11 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
             figures={"silent_s": agent.silent_s, "until": until},
         )
         return
+    share = share_text(task.share)
     yield Reason(
         "running",
-        f"Attempt {task.attempt} runs on {task.host} since {instant(task.claimed_at)}.",
+        f"Attempt {task.attempt} runs on {task.host} since {instant(task.claimed_at)}"
+        f"{share and f', with {share}'}.",
         1,
         commands=[
             command("logs", "-f", names=[path, task.key]),

@@ -102,6 +102,9 @@ class TaskView:
         claimed_at: When the agent that works on it claimed it; None without an agent.
         host: Host of that agent.
         progress: From 0 to 1, as its agent's heartbeats report; with `progress_note` in words.
+        share: What it has of its node, as the last heartbeat said: `devices` with the part of each,
+            and amounts of named `resources`. Of tasks that begin together, the first has it. None
+            if that is nothing.
     """
 
     campaign: str
@@ -119,6 +122,7 @@ class TaskView:
     _: KW_ONLY
     progress: float | None = None
     progress_note: str | None = None
+    share: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +229,8 @@ class AgentView:
     `taskq_agent.protocol`; cause: what it got in place of an answer, where a warning is about that,
     else empty. suspect: why its host is suspicious, which slows it too; None if it is not. lease_s:
     seconds of silence after which it counts as lost; expires_at: when, if none comes. banned: why a
-    ban drains it.
+    ban drains it. shares: what its slots have of its node, as its last heartbeat said, each with
+    `slot`, `path` (of the campaign), `devices` and `resources` as of `TaskView.share`.
     """
 
     session_id: int
@@ -251,6 +256,7 @@ class AgentView:
     lease_s: float
     expires_at: datetime
     banned: str | None
+    shares: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,11 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_HELD_CLAIMS", "claims of batches that a heartbeat names", "400"),
         ("MAX_BEGUN", "begun tasks that a heartbeat names of a claim", "400"),
     ),
+    "taskq_agent.slot_shares": (
+        ("MAX_SHARES", "slots of which a heartbeat says what they have", "left out; 400"),
+        ("MAX_SHARE_DEVICES", "devices of such a slot", "left out; 400"),
+        ("MAX_DEVICE_CHARS", "the name of such a device", "cut; 400"),
+    ),
     "taskq_agent.transport": (
         ("MAX_BLOB_BYTES", "result, checkpoint or output files as a blob", "413"),
     ),

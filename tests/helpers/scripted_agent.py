@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from taskq.db.connections import Database
@@ -153,10 +154,12 @@ class ScriptedAgent:
         timeline: int = 0,
         warnings: Sequence[str] = (),
         claims: Sequence[dict[str, Any]] = (),
+        says: Mapping[str, object] = MappingProxyType({}),
     ) -> set[int]:
         """Send a heartbeat that knows all leases drawn; return the tasks to stop.
 
-        claims: as agents name them. `kept` has what the answer says of them: tasks by lease.
+        claims: as agents name them; `kept` has what the answer says of them: tasks by lease. says:
+        further members.
         """
         beat = {
             "session": self.session,
@@ -165,6 +168,7 @@ class ScriptedAgent:
             "drawn": drawn or self.drawn,
             "timeline": timeline,
             "claims": [*claims],
+            **says,
         }
         if warnings:
             beat["trouble"] = {

@@ -13,7 +13,6 @@ from typing import Any, Final
 from taskq_agent.core import events as ev
 from taskq_agent.core.core import AgentCore
 from taskq_agent.core.reports import fence
-from taskq_agent.devices import WHOLE
 from taskq_agent.handlers.base import Ended
 from taskq_agent.lease_ids import LeaseIds
 from taskq_agent.protocol import (
@@ -33,6 +32,7 @@ from taskq_agent.protocol import (
 from taskq_agent.resources import Resources
 from taskq_agent.room import Room
 from taskq_agent.settings import AgentSettings
+from taskq_agent.slot_shares import WHOLE
 
 PATH: Final = "/c"
 

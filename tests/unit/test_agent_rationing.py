@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskq_agent.core.rationing import _PATIENCE_S
-from taskq_agent.devices import WHOLE
 from taskq_agent.protocol import CampaignTerms
 from taskq_agent.resources import Resources
 from taskq_agent.room import Grant, Room
+from taskq_agent.slot_shares import MAX_SHARES, WHOLE, DeviceShare, NamedShare, SlotShare
+from taskq_agent.wire import check, dumps
 from tests.helpers.shared_node import SharedNode
 
 GIB = 1 << 30
@@ -214,3 +215,35 @@ def test_any_mixture_is_worked_off_and_nothing_is_given_out_twice(
             node.end(data.draw(st.sampled_from(sorted(node.running))))
         node.tick(2)
     assert node.done == dict.fromkeys(node.terms, 6)
+
+
+def test_heartbeat_says_what_each_slot_has_of_its_node() -> None:
+    """Devices with their parts, and amounts; nothing of starts that need nothing."""
+    needs: dict[str, Any] = {"gpus": 0.25, "named_resources": {"licence": 1}}
+    node = SharedNode(gpus(1, named={"licence": 1}), 3, {1: needs, 2: PLAIN}, tasks=1)
+    heartbeat = node.core.heartbeat()
+    assert heartbeat is not None
+    (slot,) = [slot for slot, start in node.running.items() if start.campaign.campaign == 1]
+    devices, amounts = (DeviceShare("GPU-0", 250),), (NamedShare("licence", 1),)
+    assert heartbeat.shares == (SlotShare(slot, 1, 0, devices, amounts),)
+    node.end(slot)
+    after = node.core.heartbeat()
+    assert after is not None
+    assert after.shares == ()
+
+
+def test_shares_in_a_heartbeat_are_bounded() -> None:
+    """Whatever the devices are called, and however many slots have some: the session lives on."""
+    long = Resources(gpus=tuple(f"\x07{'é' * 300}{number}" for number in range(20)))
+    many = Resources(named={"licence": 1_000})
+    for node, slots, needs in [
+        (long, 40, {"gpus": 18}),
+        (long, 40, WHOLE_ONE),
+        (many, 200, LICENCE),
+    ]:
+        shared = SharedNode(node, slots, {1: needs}, tasks=300)
+        heartbeat = shared.core.heartbeat()
+        assert heartbeat is not None
+        check(heartbeat)
+        assert 0 < len(heartbeat.shares) <= MAX_SHARES
+        assert len(dumps(heartbeat.shares).encode()) < 9_000

@@ -135,6 +135,7 @@ class AgentCore:
             trouble=self._delivery.with_warning(trouble),
             tally=self._claiming.throttle.outcomes(),
             batches=self._claiming.gathering.smaller(),
+            shares=self._claiming.rationing.shares(self._held_tasks.running),
         )
 
     def due(self) -> float:

@@ -8,15 +8,26 @@ is counted cost nothing here.
 
 from __future__ import annotations
 
-from typing import Callable, Collection, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Callable, Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
-from taskq_agent.core.held_tasks import QueuedTask
-from taskq_agent.protocol import Answer, CampaignTerms, Request
+from taskq_agent.core.held_tasks import QueuedTask, RunningTask
+from taskq_agent.protocol import Answer, CampaignTerms, Held, Request
 from taskq_agent.room import Grant, Room
+from taskq_agent.slot_shares import (
+    MAX_SHARE_DEVICES,
+    MAX_SHARES,
+    WHOLE,
+    DeviceShare,
+    NamedShare,
+    SlotShare,
+)
+from taskq_agent.wire import dumps, fitted
 
 #: Seconds after which a campaign without room has the next.
 _PATIENCE_S = 30.0
 _MOST_KNOWN = 64
+#: Shares in a heartbeat: what it says of anything but attempts has a limit, see `beat.sql`.
+_MOST_SHARE_BYTES = 8_000
 
 Pair = Tuple[int, int]
 
@@ -74,6 +85,20 @@ class Rationing:
             return None
         self._waiting.pop(terms.campaign, None)
         return self._room.take(slot, terms)
+
+    def shares(self, running: Mapping[int, RunningTask]) -> Tuple[SlotShare, ...]:
+        """Return what slots have of the node, for heartbeats: as many as these have room for."""
+        granted = {} if self._room is None else self._room.granted()
+        found: List[SlotShare] = []
+        room = _MOST_SHARE_BYTES
+        for slot, grant in sorted(granted.items()):
+            if slot in running and (grant.devices or grant.amounts):
+                share = _share(slot, running[slot].held, grant)
+                room -= len(dumps(share).encode())
+                if room < 0 or len(found) == MAX_SHARES:
+                    break
+                found.append(share)
+        return tuple(found)
 
     def intake(self, queue: Iterable[QueuedTask], now: float) -> Intake:
         """Return what decides which tasks of an answer have room."""
@@ -227,3 +252,12 @@ def _starts(room: Room, terms: CampaignTerms, most: int) -> int:
     while fit < most and room.place(terms) is not None:
         fit += 1
     return fit
+
+
+def _share(slot: int, held: Held, grant: Grant) -> SlotShare:
+    devices = (
+        fitted(DeviceShare(name, min(parts, WHOLE)))
+        for name, parts in grant.devices[:MAX_SHARE_DEVICES]
+    )
+    amounts = (NamedShare(name, amount) for name, amount in grant.amounts.items())
+    return SlotShare(slot, held.campaign, held.task, tuple(devices), tuple(amounts))

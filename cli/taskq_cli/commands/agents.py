@@ -95,9 +95,10 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
     is late after two missed heartbeats, and lost when its lease expires. It is slowed if all tasks
     on its node fail at once, or more than on other nodes; the reasons are below the table.
     AHEAD: tasks that it has fetched in addition to those in its slots. BEGUN: of the tasks that
-    it starts together, those that have begun and have no outcome yet. If so many agents are silent
-    that the queue holds their tasks, a line says until when. Another line says how many agents left
-    within the last hour, and why; --left lists them.
+    it starts together, those that have begun and have no outcome yet. IN USE: the devices, with the
+    part of each, and the named resources of each slot, as its last heartbeat said. If so many
+    agents are silent that the queue holds their tasks, a line says until when. Another line says
+    how many agents left within the last hour, and why; --left lists them.
 
     Example:
       taskq agent list /demo

@@ -45,7 +45,8 @@ returns table (
     host text,
     payload jsonb,
     progress double precision,
-    progress_note text
+    progress_note text,
+    share jsonb
 )
 language plpgsql stable
 as $$
@@ -158,7 +159,8 @@ begin
         )
         select r.task_id, r.matches, (select count(*) from page), r.key, r.status, r.priority,
                r.attempt, r.failures, r.losses, r.due_at, r.claimed_at, h.host,
-               case when r.matches and p_payloads then r.payload end, g.fraction, g.note
+               case when r.matches and p_payloads then r.payload end, g.fraction, g.note,
+               taskq.share_of(h.said, p_campaign, r.task_id)
           from (
               select p.task_id, s.key, s.payload, t.status,
                      coalesce(t.priority, s.priority) as priority, t.attempt, t.failures, t.losses,

@@ -3,6 +3,7 @@
 -- status: null: all. after: the last id of the page before, 0 at first.
 -- Result: `limit` rows at most; none: there are no more. due_at: of a delayed task. claimed_at, host:
 --     of the attempt that runs, if one does. progress (from 0 to 1), progress_note: how far it is, if it says so.
+--     share: what it has of its node, see share_of().
 --
 -- It shows no lease. Index: the one of the place that holds tasks of the status, see
 -- migrations/0002_tasks.sql: task_failed for the failed, task_pkey, bundle_task, span_pkey, attempt_pkey; of
@@ -33,14 +34,16 @@ returns table (
     host text,
     payload jsonb,
     progress double precision,
-    progress_note text
+    progress_note text,
+    share jsonb
 )
 language plpgsql stable
 as $$
 begin
     return query
         select p.task_id, s.key, t.status, coalesce(t.priority, s.priority), t.attempt, t.failures,
-               t.losses, t.due_at, t.claimed_at, h.host, s.payload, g.fraction, g.note
+               t.losses, t.due_at, t.claimed_at, h.host, s.payload, g.fraction, g.note,
+               taskq.share_of(h.said, p_campaign, p.task_id)
           from (
               -- Spans in their order, and the specs of each in theirs, so the first found come first.
               (select s.task_id

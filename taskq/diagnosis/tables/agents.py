@@ -7,6 +7,7 @@ from typing import Final
 
 from taskq.model.columns import Column, Mark
 from taskq.model.requirements import named_offers
+from taskq.model.shares import shares_text
 from taskq.model.views import AgentView, Brake, LeftAgent
 from taskq.model.words import counted, duration, instant
 from taskq_agent.warning_words import (
@@ -146,6 +147,13 @@ AGENTS: Final[tuple[Column[AgentView], ...]] = (
         "resources",
         lambda agent: named_offers(agent.offers),
         means="The named resources of its node.",
+        gives_way=True,
+        yields=1,
+    ),
+    Column(
+        "in use",
+        lambda agent: shares_text(agent.shares, agent.path),
+        means="Devices, parts of them and named resources by slot, as its last heartbeat said.",
         gives_way=True,
         yields=1,
     ),

@@ -8,6 +8,7 @@ from typing import Any, Final
 from taskq.diagnosis.blame import FailureVerdict
 from taskq.diagnosis.history import Event
 from taskq.model.columns import Column
+from taskq.model.shares import share_text
 from taskq.model.views import Failure, FailureCause, TaskView
 from taskq.model.words import as_json, instant, progress
 
@@ -67,6 +68,7 @@ def columns(last: Callable[[TaskView], Mapping[str, Any] | None]) -> list[Column
         Column("since", lambda task: task.claimed_at or ended("ended_at")(task)),
         Column("due", lambda task: task.due_at if task.status == "delayed" else None),
         Column("host", lambda task: task.host or ended("host")(task)),
+        Column("in use", lambda task: share_text(task.share), gives_way=True, sparse=True),
         Column("class", ended("error_class")),
         Column("payload", lambda task: as_json(task.payload), gives_way=True),
     ]

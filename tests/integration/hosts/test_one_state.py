@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,15 @@ from taskq.db.connections import Database
 from taskq.diagnosis.campaign_tree import read_tree
 from taskq.diagnosis.tables.agents import AGENTS
 from taskq.model.columns import Column, Mark, filled
+from taskq.model.errors import UsageError
 from taskq.model.views import AgentView
 from taskq_cli.top.panel import Subject
 from taskq_cli.top.panels import Panels
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine
-from tests.helpers.postgres import Postgres
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.scripted_agent import ScriptedAgent
 from tests.integration.web.conftest import WebProcess
 
 
@@ -70,6 +73,84 @@ def test_all_views_show_the_named_resources_of_an_agent(
         assert "licence 2; scratch 200G" in " ".join(text.split()), (name, text)
 
 
+def test_all_views_show_the_device_that_each_slot_has(
+    queue: Client,
+    database: Database,
+    postgres: Postgres,
+    taskq: CommandLine,
+    hire: Hire,
+    tmp_path: Path,
+) -> None:
+    """By the beginning of its UUID, and its part; tasks, their histories and explanations too."""
+    campaign = servable(queue, "/c/dock", 2)
+    agent = hire("/c", slots=2)
+    agent.campaign = value(
+        postgres, "select campaign_id from taskq.campaign where path = '/c/dock'"
+    )
+    task, other = agent.claim(2)
+    device = {"name": "GPU-5c0f1e2d-7b1a-4c3e-9d55-0a6b8f2c4e71", "parts": 250}
+    share = {"campaign": task.campaign, "task": task.task, "devices": [device]}
+    licence = {"slot": 3, "resources": [{"name": "licence", "amount": 2}]}
+    agent.heartbeat([task, other], says={"shares": [share | {"slot": 0}, share | licence]})
+    (view,) = queue.agents()
+    assert [each["path"] for each in view.shares] == ["/c/dock"] * 2
+    has = "0: GPU-5c0f1e2d (0.25) for /c/dock; 3: GPU-5c0f1e2d (0.25), licence 2 for /c/dock"
+    for name, text in views_of(queue, taskq, database.dsn, tmp_path, "agents").items():
+        assert has in " ".join(text.split()), (name, text)
+    (shown, plain) = campaign.tasks("working")
+    assert shown.share == {"devices": {device["name"]: 0.25}, "resources": {}}
+    assert plain.share is None
+    assert "with GPU-5c0f1e2d (0.25)." in campaign.explain(task.key).reasons[0].text
+    assert "it runs with GPU-5c0f1e2d (0.25)" in campaign.history(task.key)[-1].detail
+
+
+def test_share_of_another_campaign_is_shown_without_its_path(
+    queue: Client, hire: Hire, postgres: Postgres
+) -> None:
+    """To a token that is not for it: others have the device."""
+    servable(queue, "/c/d", 1)
+    agent = hire("/c/d")
+    (task,) = agent.claim()
+    share: dict[str, Any] = {"slot": 0, "campaign": task.campaign, "task": task.task}
+    share["resources"] = [{"name": "licence", "amount": 1}]
+    agent.heartbeat([task], says={"shares": [share]})
+    for paths, path in [("{/c/d}", "/c/d"), ("{/c/e}", None)]:
+        with postgres.transaction():
+            postgres.execute("select set_config('taskq.token_paths', %s, true)", [paths])
+            (seen,) = value(postgres, "select taskq.shares_of(%s)", agent.session)
+        assert (seen["path"], seen["resources"]) == (path, {"licence": 1})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"shares": [{"slot": "x"}]},
+        {"shares": [{"slot": 0, "devices": 3}]},
+        {"shares": [{"slot": 0, "devices": [{"name": "GPU-1", "parts": "half"}]}]},
+        {"shares": [{"slot": 0, "devices": [None]}]},
+        {"shares": [{"slot": 0, "resources": [{"name": "licence", "amount": 10**30}]}]},
+        {"shares": [None]},
+        {"batches": [None]},
+        {"trouble": {"warnings": [None]}},
+    ],
+)
+def test_heartbeat_that_no_view_could_show_is_refused(
+    agent: ScriptedAgent, said: dict[str, Any]
+) -> None:
+    """What cannot be drawn for one agent would be missing for all."""
+    with pytest.raises(UsageError, match="heartbeat"):
+        agent.heartbeat(says=said)
+
+
+def test_share_that_lacks_members_leaves_views_whole(queue: Client, agent: ScriptedAgent) -> None:
+    agent.heartbeat(
+        says={"shares": [{}, {"slot": 1}, {"slot": 2, "devices": [{}], "resources": [{}]}]}
+    )
+    (view,) = queue.agents()
+    assert [share["slot"] for share in view.shares] == [1, 2]
+    assert shown_of(view, "in use") == {"in use": "1, 2: "}
+
+
 def test_all_views_show_how_many_tasks_of_a_batch_have_begun(
     queue: Client, database: Database, taskq: CommandLine, hire: Hire, tmp_path: Path
 ) -> None:
@@ -112,9 +193,9 @@ def test_tokens_for_other_campaigns_see_no_tasks_of_batches(
         assert (row["tasks"], row["begun"]) == seen
 
 
-def shown_of(agent: AgentView) -> dict[str, str]:
-    """Return what tables show of how many tasks an agent has."""
-    wanted = {"working", "begun", "ahead"}
+def shown_of(agent: AgentView, *titles: str) -> dict[str, str]:
+    """Return what tables show of an agent, by default of how many tasks it has."""
+    wanted = titles or ("working", "begun", "ahead")
     return {column.title: column.text(agent) for column in AGENTS if column.title in wanted}
 
 
