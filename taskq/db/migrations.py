@@ -11,17 +11,21 @@ version. It cannot be upgraded, and no release works with it.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.resources
-import operator
-from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
-from taskq.db.catalogue import ROLES, definition
+from taskq.db.checks.findings import FAULT
+from taskq.db.checks.needed import needed_first
 from taskq.db.connections import Database, Statements
+from taskq.db.installed import (
+    Schema,
+    digest,
+    functions,
+    migration_digests,
+    read_schema,
+    rights,
+    texts,
+)
 from taskq.db.roles import grant_anew
-from taskq.db.sql_files import files_of
 from taskq.db.storage_rights import close_places
 from taskq.model.errors import (
     MigrationFailed,
@@ -33,62 +37,12 @@ from taskq.model.errors import (
     UsageError,
 )
 
-OLDEST_SERVER: Final = 14
-#: PostgreSQL's name of UTF-8.
-ENCODING: Final = "UTF8"
 #: Seconds for which a migration waits for a table in use; later users wait behind it.
 LOCK_TIMEOUT_S: Final = 5.0
 
 
 #: PostgreSQL's code for a statement that the login may not run.
 _NO_RIGHT: Final = "42501"
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """State of a database (`version` 0: no schema) and what this release needs.
-
-    released: False if an unreleased version of taskq has made the schema.
-    """
-
-    server: str
-    version: int
-    needed: int
-    functions_current: bool
-    released: bool
-
-    @property
-    def current(self) -> bool:
-        """Whether this release can work with it."""
-        return self.released and self.version == self.needed and self.functions_current
-
-
-@cache
-def _files(folder: str) -> tuple[tuple[str, str], ...]:
-    """Return (name, text) of the SQL files of a folder of `sql`, sorted by name."""
-    return tuple((name, file.read_text("utf-8")) for name, file in files_of(folder).items())
-
-
-def _functions() -> tuple[tuple[str, str], ...]:
-    """Return (name, statement) of each function, sorted by name."""
-    return tuple((name, definition(name, text)) for name, text in _files("functions"))
-
-
-def _rights() -> str:
-    return importlib.resources.files("taskq.sql").joinpath("rights.sql").read_text()
-
-
-@cache
-def _migrations() -> list[str]:
-    """Return the digest of each migration, in order."""
-    return [hashlib.sha256(text.encode()).hexdigest() for _, text in _files("migrations")]
-
-
-@cache
-def _digest() -> str:
-    """Return a digest of the functions and rights, which are reinstalled when it changes."""
-    again = (_functions(), _rights(), _files("roles"), ROLES)
-    return hashlib.sha256(repr(again).encode()).hexdigest()
 
 
 def inspect(database: Database) -> Schema:
@@ -102,28 +56,10 @@ def inspect(database: Database) -> Schema:
 
 def _inspect(statements: Statements) -> Schema:
     (server,) = statements.rows("server")
-    if server["version"] < OLDEST_SERVER * 10_000:
-        raise ServerUnsuitable(
-            f"the server is PostgreSQL {server['version_text']}; "
-            f"taskq needs {OLDEST_SERVER} or later"
-        )
-    if server["encoding"] != ENCODING:
-        raise ServerUnsuitable(
-            f"the encoding of the database {server['database']} is {server['encoding']}, which "
-            f"cannot keep every text; taskq needs {ENCODING}: `create database NAME encoding "
-            f"'{ENCODING}' template template0`"
-        )
-    installed = statements.row("installation") if server["installed"] else None
-    made_by = (installed["migrations"] or []) if installed else []
-    needed = _migrations()
-    return Schema(
-        server=server["version_text"],
-        version=len(made_by),
-        needed=len(needed),
-        functions_current=installed is not None and installed["functions"] == _digest(),
-        released=installed is None
-        or (made_by != [] and all(map(operator.eq, made_by, needed))),  # as far as both go
-    )
+    for finding in needed_first(server):
+        if finding.state == FAULT:
+            raise ServerUnsuitable(f"{finding.text}; {finding.remedy}")
+    return read_schema(statements, server)
 
 
 def migrate(database: Database, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> tuple[Schema, Schema]:
@@ -156,15 +92,15 @@ def _migrate(database: Database, lock_timeout_s: float) -> tuple[Schema, Schema]
         if before.current:
             return before, before
         statements.execute("begin_migration", lock_timeout=f"{round(lock_timeout_s * 1000)}ms")
-        for _, text in _files("migrations")[before.version :]:
+        for _, text in texts("migrations")[before.version :]:
             statements.script(text)
-        for name, text in _functions():
+        for name, text in functions():
             statements.replace_function(name, text)
         statements.execute("drop_stale_functions")
-        statements.script(_rights())
+        statements.script(rights())
         grant_anew(statements)
         close_places(statements)
-        statements.execute("installed", migrations=_migrations(), functions=_digest())
+        statements.execute("installed", migrations=migration_digests(), functions=digest())
         return before, _inspect(statements)
 
 

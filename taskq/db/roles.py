@@ -44,7 +44,7 @@ def is_group(database: Database, login: str) -> bool:
 
 
 def granted(database: Database) -> dict[str, list[str]]:
-    """Return the roles of each login that has any, sorted by name; for the owner only."""
+    """Return the roles of each login that has any, sorted by name."""
     return {row["login"]: row["roles"] for row in database.rows("login_roles")}
 
 

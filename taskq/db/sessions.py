@@ -1,7 +1,8 @@
 """Settings that all connections of taskq have, whatever server, login and environment say.
 
 taskq sets what could change the meaning of its statements or of their answers. All else is left to
-the server: limits of time and memory, durability, storage, plans, language, logs.
+the server: limits of time and memory, durability, storage, plans, language, logs. What of it harms
+a queue is in `left_settings`.
 
 The encoding is part of the start-up packet. The first statement of a connection, which it needs
 anyway, sets the rest. A pooler that shares connections between clients carries only some settings

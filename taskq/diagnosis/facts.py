@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from taskq.db.access import Queries
-from taskq.db.connections import Database
+from taskq.db.checks.every import Checked, server_faults
+from taskq.db.connections import Database, Statements
 from taskq.db.named_limits import NamedLimit, read_limits
 from taskq.db.owners import Owner
 from taskq.db.rows import Row
@@ -171,10 +172,7 @@ class SiteToken:
 
 @dataclass(frozen=True, slots=True)
 class FailedTasks:
-    """Failed tasks of a campaign whose last attempts ended with one class; empty if unknown.
-
-    key: of one of them.
-    """
+    """Failed tasks of a campaign, by the class of their last attempts, if known; key: of one."""
 
     campaign: str
     error_class: str
@@ -231,8 +229,8 @@ class Facts:
     and all below it. findings: from the latest attempts; None if nothing has ended, or nobody asked
     for them. failed: the classes in which failed tasks ended, most tasks first. overdue: the
     longest first, at most `MAX_OVERDUE`. first_attempts: of campaigns where some failed within
-    minutes. past: None if unknown.
-    blockers: sessions of PostgreSQL for which others wait.
+    minutes. past: None if unknown. blockers: sessions of PostgreSQL for which others wait. server:
+    faults of the server, for the whole queue only.
     """
 
     status: Status
@@ -259,6 +257,7 @@ class Facts:
     first_attempts: Sequence[FirstAttempts]
     past: Past | None
     blockers: Sequence[Blocker]
+    server: Sequence[Checked]
 
     @property
     def slots(self) -> int:
@@ -345,6 +344,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         else [],
         past=None if past is None else Past(**past),
         blockers=read_blockers(snapshot) if whole else [],
+        server=server_faults(snapshot) if isinstance(snapshot, Statements) and path == "/" else [],
     )
 
 

@@ -61,6 +61,7 @@ def explain_campaign(facts: Facts) -> Explanation:
         reasons += slower(facts, served)
         reasons += speed(facts, served)
         reasons += smaller_batches(facts)
+    reasons += _server(facts)
     reasons.sort(key=lambda reason: (not reason.blocks, -reason.lost, -reason.tasks))
     return Explanation(
         path=status.path,
@@ -72,6 +73,18 @@ def explain_campaign(facts: Facts) -> Explanation:
         leased_ahead=ahead,
         reasons=reasons,
     )
+
+
+def _server(facts: Facts) -> Iterator[Reason]:
+    """Say what is wrong with the server, for all campaigns."""
+    for it in facts.server:
+        yield Reason(
+            f"server-{it.check}",
+            f"{it.text} {it.remedy[:1].upper()}{it.remedy[1:]}.",
+            lost=1,
+            commands=[command("db", "check")],
+            figures={**it.figures},
+        )
 
 
 def _headline(facts: Facts, ahead: int, reasons: list[Reason]) -> str:

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.thorough
 def test_production_is_set_up_from_an_empty_database(tmp_path: Path) -> None:
     """With the names of this machine in the place of the page's."""
     home = make_home()
+    (home / "conf" / "user.conf").write_text("")  # as safe as `db check` asks for
     port, gateway = free_port(), free_port()
     server = Server(home)
     administrator = conninfo_to_dict(server.up(port=port).dsn)
@@ -40,7 +41,7 @@ def test_production_is_set_up_from_an_empty_database(tmp_path: Path) -> None:
         with readers_shell(tmp_path, environment) as shell:
             commands = shell.follow(TUTORIALS.parent / "production.md", names)
             shell.run("kill %?gateway; wait")
-        assert commands == 49
+        assert commands == 50
     finally:
         server.down(immediate=True)
         shutil.rmtree(home)

@@ -15,7 +15,9 @@ import click
 from taskq.db import migrations, roles
 from taskq.db.audit import Violation
 from taskq.db.catalogue import ROLES
-from taskq.db.migrations import Schema
+from taskq.db.checks.every import Checked, checked
+from taskq.db.checks.findings import FAULT, FINE, UNSEEN
+from taskq.db.installed import Schema
 from taskq.db.storage_rights import open_places
 from taskq.model.columns import Column
 from taskq.model.words import counted
@@ -24,6 +26,7 @@ from taskq_cli.display.output import (
     Record,
     as_record,
     facts,
+    paragraph,
     write_record,
     write_records,
 )
@@ -53,6 +56,13 @@ _COLUMNS: Final[list[Column[Record]]] = [
     Column("key", lambda violation: violation["rows"].get("key")),
     Column("check"),
     Column("what", lambda violation: violation["text"], gives_way=True),
+]
+
+
+_CHECKS: Final[list[Column[Checked]]] = [
+    Column("check"),
+    Column("state", is_bad=lambda it: it.state == FAULT),
+    Column("finding", lambda it: it.text, gives_way=True),
 ]
 
 
@@ -107,6 +117,39 @@ def status(invocation: Invocation) -> None:
             text += "".join(f"\n  {place}: {remedy}" for place, remedy in places.items())
         write_record(invocation.output, record, text)
         migrations.require(database)
+
+
+@db.command()
+@shared_options
+def check(invocation: Invocation) -> None:
+    """Check that the server is as a queue needs it.
+
+    Version, encoding and settings; functions, rights, indexes and sequences as they are; sizes;
+    what holds back VACUUM or the log; memory; the keeper; clocks; tokens and passwords that end
+    soon. Each check has a finding, in one sentence, and its remedy. A finding is `fine`, `advice`,
+    a `fault` that loses work or stops the queue, or `unseen` if your login may not see that. It
+    reads catalogs and writes nothing. The exit code is 1 if there is a fault.
+
+    Example:
+      taskq db check
+      taskq db check --output json
+    """
+    found: list[Checked] = []
+    with invocation.database() as database:
+        found += checked(database)
+    write_records(invocation.output, found, _CHECKS, limit=len(found))
+    if invocation.output == "table":
+        sys.stdout.writelines(
+            paragraph(f"{it.check}: {it.text}", mark="! ") + paragraph(it.remedy, mark="  ")
+            for it in found
+            if it.state != FINE and it.remedy
+        )
+    sys.stdout.flush()
+    number = Counter(it.state for it in found)
+    if number[FAULT]:
+        raise Violated(f"{counted(number[FAULT], 'fault')} found.")
+    if number[UNSEEN] and invocation.output == "table":
+        click.echo(f"{counted(number[UNSEEN], 'check')} could not look.", err=True)
 
 
 @db.command()

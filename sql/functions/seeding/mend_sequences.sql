@@ -1,12 +1,13 @@
--- mend_sequences(table): sets sequences above all stored ids, where one is behind, such as in a copy by
+-- mend_sequences(table, looks): sets sequences above all stored ids, where one is behind, such as in a copy by
 -- native logical replication, which copies no sequences.
 --
 -- table: only the sequence of this one; null: of all but `spec`, which seed_begin() checks.
+-- looks: changes nothing, and locks nothing.
 -- Result: the tables whose sequence was behind.
 --
 -- Locks: a sequence that is behind, until the commit: nobody draws from it meanwhile, so that none is set back.
 -- A transaction that has drawn from it before may deadlock with another one. Index: each primary key.
-create or replace function taskq.mend_sequences(p_table text)
+create or replace function taskq.mend_sequences(p_table text, p_looks boolean default false)
 returns text[]
 language plpgsql
 as $$
@@ -17,12 +18,13 @@ declare
     v_behind bigint;
 begin
     for v_one in
-        select c.relname as name, a.attname as id,
-               pg_get_serial_sequence(format('taskq.%I', c.relname), a.attname) as sequence
-          from pg_class c
-          join pg_attribute a on a.attrelid = c.oid
-         where c.relnamespace = 'taskq'::regnamespace
-           and a.attidentity <> ''
+        select c.relname as name, a.attname as id, q.oid::regclass as sequence
+          from pg_class q
+          join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = q.oid and d.deptype = 'i'
+          join pg_class c on c.oid = d.refobjid
+          join pg_attribute a on a.attrelid = c.oid and a.attnum = d.refobjsubid
+         where q.relnamespace = 'taskq'::regnamespace
+           and q.relkind = 'S'
            and case when p_table is null then c.relname <> 'spec' else c.relname = p_table end
          order by c.relname
     loop
@@ -36,6 +38,10 @@ begin
             v_one.sequence);
         execute v_look into v_behind;
         continue when v_behind is null;
+        if p_looks then
+            v_mended := v_mended || v_one.name::text;
+            continue;
+        end if;
         execute format('alter sequence %s no cycle', v_one.sequence);  -- changes nothing, but locks
         execute v_look into v_behind;
         continue when v_behind is null;

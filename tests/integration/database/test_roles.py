@@ -128,7 +128,7 @@ def test_refusal_says_what_to_ask_for(staff: Staff, path: str) -> None:
     code, error = reader.taskq.refused("campaign", "pause", path)
     assert (code, "permission denied for function set_status" in error) == (77, True)
     assert "taskq db grant" in error
-    for words in (["db", "grant", "operator", reader.name], ["db", "roles"], ["db", "migrate"]):
+    for words in (["db", "grant", "operator", reader.name], ["audit", path], ["db", "migrate"]):
         result = reader.taskq(*words)
         assert result.exit_code == (0 if words[1] == "migrate" else 77), words
     code, error = nobody.taskq.refused("ls")

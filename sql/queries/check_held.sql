@@ -1,0 +1,16 @@
+-- What holds back the horizon of VACUUM or the log for as long as nobody ends it: prepared transactions of this database,
+-- and replication slots. age: in transactions; null: none. used: whether somebody uses the slot. log: the state of its
+-- log, see pg_replication_slots. Reads catalogs.
+-- @roles all
+-- @standby no
+-- @gateway no
+select 'prepared transaction' as kind, p.gid as name, age(p.transaction)::bigint as age,
+       extract(epoch from clock_timestamp() - p.prepared)::double precision as held_s, null::boolean as used,
+       null::text as log
+  from pg_prepared_xacts p
+ where p.database = current_database()
+ union all
+select 'replication slot', s.slot_name::text, greatest(age(s.xmin), age(s.catalog_xmin))::bigint, null, s.active,
+       s.wal_status
+  from pg_replication_slots s
+ order by 1, 2

@@ -1,0 +1,9 @@
+-- Until when a keeper acts (null: none has, or the clock was set back since), the server's time, and whether any agent
+-- is there. Index: session_open.
+-- @roles reader
+-- @standby no
+-- @gateway no
+select clock_timestamp() as now,
+       case when k.until < clock_timestamp() + interval '1 hour' then nullif(k.until, '-infinity') end as until,
+       exists (select from taskq.session s where s.ended_at is null and s.session_id <> 0) as has_agents
+  from taskq.keeper k
