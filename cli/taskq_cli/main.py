@@ -48,6 +48,7 @@ SECTIONS: Final[Sections] = {
         "web": "gateway:web",
         "token": "token:token",
         "owner": "owners:owners",
+        "usage": "usage:usage",
         "limit": "named_limits:limits",
         "keeper": "keeper:keeper",
         "front": "keeper:front",

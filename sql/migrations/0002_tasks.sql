@@ -176,7 +176,7 @@ comment on table taskq.attempt is
 comment on column taskq.attempt.outcome is
     'hedged: its lease was ended in favour of a second attempt; it went on, and its success counts if it is first. '
     'withdrawn: it was done, and an operator has withdrawn its result.';
-comment on column taskq.attempt.phases is 'Seconds by phase, as the agent measured them.';
+comment on column taskq.attempt.phases is 'Seconds by phase, as the agent measured them; see share_s.sql.';
 comment on column taskq.attempt.tail is 'The end of what the payload wrote.';
 comment on column taskq.attempt.refused is 'True: the agent handed it back, since its node cannot run such tasks.';
 comment on column taskq.attempt.recipe is 'What its agent reports to have run; null: the first, see ran_recipe.sql.';

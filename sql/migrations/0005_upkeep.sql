@@ -331,3 +331,68 @@ comment on table taskq.subtotal is
 
 -- Of the root.
 insert into taskq.subtotal (campaign_id) select campaign_id from taskq.campaign;
+
+
+-- Who used what. Attempts are summed up behind the reports, once, when no transaction is left that may add an earlier
+-- one; so the sums outlive tasks and campaigns. See sum_ends.sql.
+
+-- Attempts by the time of their end, to the pages that have them: of ten million rows it has some dozens of kB, and
+-- a report pays 0.015 of an exchange for it.
+create index attempt_ended on taskq.attempt using brin (ended_at) with (autosummarize = on);
+
+create type taskq.ends as (
+    campaign_id bigint,
+    session_id bigint,
+    hour timestamptz,
+    outcome text,
+    attempts bigint,
+    run_ms bigint
+);
+
+comment on type taskq.ends is
+    'Attempts of a session in a campaign that ended within an hour in the same way: how many, and how long they ran.';
+
+create table taskq.usage (
+    path text collate "C" not null,
+    grain text collate "C" not null,
+    since timestamptz not null,
+    campaign_id bigint not null,
+    owner text collate "C" not null,
+    site text collate "C" not null,
+    outcome text collate "C" not null,
+    attempts bigint not null,
+    run_ms bigint not null,
+    core_ms bigint not null,
+    constraint usage_pkey primary key (path, grain, since, campaign_id, owner, site, outcome),
+    constraint usage_grain_known check (grain in ('hour', 'day', 'month'))
+)
+with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 5000);
+
+create index usage_age on taskq.usage (grain, since);
+
+comment on table taskq.usage is
+    'Sums of the attempts that have ended, kept when tasks and campaigns are removed. Hours become days, and days '
+    'months; see thin_usage.sql.';
+comment on column taskq.usage.since is 'When the hour, the day or the month begins, in UTC.';
+comment on column taskq.usage.campaign_id is
+    'Negative once tasks of the campaign were removed: then its attempts no longer say what it used.';
+comment on column taskq.usage.owner is 'When the attempts were summed; empty: the campaign had none.';
+comment on column taskq.usage.site is 'Empty: unknown. others: beyond the sites that a campaign may have.';
+comment on column taskq.usage.outcome is 'As of an attempt. Attempts that were withdrawn are done.';
+comment on column taskq.usage.run_ms is 'See used_ms.sql; core_ms: times the cores of the slot.';
+
+create table taskq.summed (
+    only_one boolean not null default true,
+    until timestamptz not null,
+    next_xid xid8 not null,
+    next_at timestamptz not null,
+    constraint summed_pkey primary key (only_one),
+    constraint summed_only_one check (only_one)
+);
+
+comment on table taskq.summed is 'One row: which attempts `usage` has. Who changes an ended attempt locks it.';
+comment on column taskq.summed.until is 'All that ended before, and no other.';
+comment on column taskq.summed.next_xid is 'Transactions with a higher number got it after next_at.';
+
+insert into taskq.summed (until, next_xid, next_at)
+values (transaction_timestamp(), pg_current_xact_id(), transaction_timestamp());

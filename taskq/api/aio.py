@@ -305,6 +305,7 @@ class AsyncClient(_Twin[Client]):
     left_agents = _same(Client.left_agents)
     refusals = _same(Client.refusals)
     left_over = _same(Client.left_over)
+    usage = _same(Client.usage)
     drain_agents = _same(Client.drain_agents)
     feed = _same(Client.feed)
     brake = _same(Client.brake)

@@ -19,6 +19,7 @@ from taskq.db.owners import Owners
 from taskq.db.standby import StandbyReads
 from taskq.db.stored_spec import described_changes, spec_body
 from taskq.db.tokens import Tokens
+from taskq.db.usage import ALL_LINES, Per, Usage, usage
 from taskq.diagnosis import clauses
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Conflict, NotOverGateway, UnknownCampaign
@@ -181,6 +182,25 @@ class Client(FunctionCalls):
     def refusals(self, path: str | None = None) -> list[Refusals]:
         """Return the campaigns at and below a path that agents could not run, ordered by path."""
         return [Refusals(**row) for row in self.queries.rows("refusals", path=self._known(path))]
+
+    def usage(
+        self,
+        path: str | None = None,
+        *,
+        per: Sequence[Per] = ("owner",),
+        since: datetime | None = None,
+        limit: int = ALL_LINES,
+    ) -> Usage:
+        """Return core-hours of attempts that ended at and below a path, also of removed ones.
+
+        Args:
+            path: Of a campaign that is there, or was.
+            per: What to keep apart: owner, campaign, site, end, and day or month.
+            since: From the hour that has this time; further back from its day, or month.
+            limit: The most lines, 20,000; within a day or month those that used most come first.
+        """
+        place = home(self.queries) or "/" if path is None else path
+        return usage(self.queries, place, per, since, limit)
 
     def left_over(self, path: str | None = None) -> LeftOver:
         """Return how many tasks are unfinished, and how many of them no agent can claim."""

@@ -96,6 +96,13 @@ PLANS: Final = {
         "enable_nestloop = off",
         "jit = off",
     ),
+    # Through the pages that a BRIN index names.
+    "by-pages": (
+        "enable_seqscan = off",
+        "enable_indexscan = off",
+        "enable_indexonlyscan = off",
+        "jit = off",
+    ),
     # The planner's choice. Compiling takes longer than any of these statements.
     "no-jit": ("jit = off",),
 }

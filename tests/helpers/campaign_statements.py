@@ -314,6 +314,7 @@ class Scene:
             "owner_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
             "overdue": [Case(SESSIONS + PAGE, {**it, "most": PAGE})],
             "owners": [Case(0, {**it, "within": ["/"]})],
+            "usage": [Case(0, {**it, "per": ["owner"], "since": None, "most": PAGE})],
             **{key: [Case(0, it)] for key in ("paces", "perhaps_unfinished")},
             **{key: [Case(SESSIONS + 1, some_of_it)] for key in ("explain_agents", "places")},
             "permit": [Case(0, permitted)],

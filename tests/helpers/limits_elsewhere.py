@@ -31,6 +31,13 @@ OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
     ),
     ("sql/functions/owners/set_quota.sql", r"v_most .* := (\d+)", "", "quotas", "TQ409"),
     (
+        "sql/functions/owners/add_usage.sql",
+        r"v_most .* := (\d+)",
+        "",
+        "sites that `taskq usage` keeps apart, of a campaign in an hour",
+        "`others`",
+    ),
+    (
         "sql/functions/owners/set_quota.sql",
         r"1 to (\d+) char",
         "_CHARS",

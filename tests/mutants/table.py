@@ -32,6 +32,7 @@ from tests.mutants.steering import STEERING
 from tests.mutants.tracing import TRACING
 from tests.mutants.updates import UPDATES
 from tests.mutants.upkeep import UPKEEP
+from tests.mutants.usage import USAGE
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *AGENT,
@@ -61,4 +62,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *UPDATES,
     *HEDGING,
     *UPKEEP,
+    *USAGE,
 )

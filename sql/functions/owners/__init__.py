@@ -1,1 +1,1 @@
-"""Owners: quotas, and what counts towards them."""
+"""Owners: quotas, what counts towards them, and what was used."""

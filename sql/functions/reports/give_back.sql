@@ -35,6 +35,8 @@ declare
     v_class text;
     v_claims jsonb;
     v_spared bigint[];
+    v_slots constant integer := (
+        select s.slots from taskq.session s where s.session_id = p_session);
 begin
     for v_one in
         select b.campaign_id, array_agg(t.task_id) as tasks
@@ -127,13 +129,15 @@ begin
         ), recorded as (
             insert into taskq.attempt (
                    campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at,
-                   outcome, error_class, error)
+                   outcome, error_class, error, phases)
             select v_one.campaign_id, j.task_id, j.attempt, j.lease_id, p_session, j.claimed_at,
                    v_now, case when p_outcome = 'lost' and not j.lost then 'released' else p_outcome end,
                    case when j.poison then 'poison'
                         when p_outcome = 'lost' and not j.lost then 'not-begun'
                         else coalesce(v_class, case when j.lost then 'agent-lost' end) end,
-                   case when j.failed then concat_ws('; ', j.seen, v_why) else v_why end
+                   case when j.failed then concat_ws('; ', j.seen, v_why) else v_why end,
+                   case when p_outcome = 'lost' and not j.lost then '{"run_s": 0}'
+                        else taskq.share_s(count(*) over (partition by j.lost), v_slots, j.claimed_at, v_now) end
               from judged j
              where j.attempted
                 -- A restore of only some tables can leave this behind; it must not stop the upkeep either.

@@ -15,7 +15,7 @@
 -- A session whose token was revoked salvages nothing: its rights ended with the token, although it
 -- still gets verdicts on its reports.
 --
--- Locks: the rows of the tasks, in the order of task_id. settle() has locked them before any other. If a task was
+-- Locks: the row of `summed`; the rows of the tasks, in the order of task_id. settle() has locked them before any other. If a task was
 -- given up only since then, and somebody else has locked it, the call ends with error 55P03, and is to be repeated:
 -- waiting here might deadlock.
 -- Index: session_pkey, attempt_pkey, task_pkey; see settle() for why nothing else can be used.
@@ -33,6 +33,8 @@ declare
     v_tasks bigint[];
     v_attempts integer[];
     v_report jsonb;
+    v_summed timestamptz;
+    v_ends taskq.ends[] := '{}';
 begin
     select array_agg(r.ord), array_agg(r.task)
       into v_ords, v_tasks
@@ -126,8 +128,18 @@ begin
 
     -- One by one, each by its whole key: before PostgreSQL 17 an array of tasks may be no more than a
     -- filter over all attempts of the campaign.
+    select s.until into v_summed from taskq.summed s for share;
     for i in 1 .. coalesce(cardinality(salvaged), 0) loop
         v_report := p_reports -> (salvaged[i] - 1)::integer;
+        -- It ends anew, and is summed then.
+        v_ends := v_ends || array(
+            select (a.campaign_id, a.session_id, date_trunc('hour', a.ended_at, 'UTC'), taskq.end_of(a.outcome), -1,
+                    -taskq.used_ms(a.phases, a.claimed_at, a.ended_at))::taskq.ends
+              from taskq.attempt a
+             where a.campaign_id = p_campaign
+               and a.task_id = v_tasks[i]
+               and a.attempt = v_attempts[i]
+               and a.ended_at < v_summed);
         update taskq.attempt a
            set outcome = 'done',
                ended_at = v_now,
@@ -140,5 +152,8 @@ begin
            and a.task_id = v_tasks[i]
            and a.attempt = v_attempts[i];
     end loop;
+    if v_ends <> '{}' then
+        perform taskq.add_usage(v_ends);
+    end if;
 end
 $$;

@@ -45,6 +45,8 @@ create or replace function taskq.settle(
 language plpgsql
 as $$
 declare
+    -- First, so that no attempt ends before its transaction has a number; see sum_ends().
+    v_xid constant xid8 := pg_current_xact_id();
     v_now constant timestamptz := clock_timestamp();
     v_accepted bigint[];
     -- Places of locked rows, see above.

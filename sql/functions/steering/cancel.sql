@@ -83,10 +83,13 @@ begin
          where t.ctid = any (v_rows)  -- see settle()
     ), recorded as (
         insert into taskq.attempt (
-               campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome)
-        select p_campaign, p.task_id, p.attempt, p.lease_id, p.session_id, p.claimed_at,
-               clock_timestamp(), 'cancelled'
+               campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome, phases)
+        select p_campaign, p.task_id, p.attempt, p.lease_id, p.session_id, p.claimed_at, e.at, 'cancelled',
+               taskq.share_s(count(*) over (partition by p.session_id),
+                             (select s.slots from taskq.session s where s.session_id = p.session_id),
+                             p.claimed_at, e.at)
           from pick p
+         cross join lateral (select clock_timestamp() as at offset 0) e
          where p.status = 'working'
            and num_nulls(p.lease_id, p.claimed_at, nullif(p.session_id, 0)) = 0
             on conflict (campaign_id, task_id, attempt) do nothing

@@ -10,7 +10,7 @@
 --
 -- Error TQ409: the campaign is not cancelled.
 --
--- Locks: spans and bundles, as cancel() does; the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey,
+-- Locks: spans and bundles, as cancel() does; the rows of the tasks; the row of `summed`. Index: spec_pkey, task_pkey, attempt_pkey,
 -- span_pkey, bundle_task, output_pkey, withdrawal_pkey.
 -- @roles manager operator
 -- @gateway submitter
@@ -23,6 +23,8 @@ as $$
 declare
     v_first bigint;
     v_upto bigint;
+    v_summed timestamptz;
+    v_ends taskq.ends[];
 begin
     if taskq.status_after(p_campaign, 'waiting') <> 'cancelled' then
         raise exception 'campaign % is not cancelled: cancel it before its tasks are removed', p_campaign
@@ -136,20 +138,31 @@ begin
       from gone g
     having count(*) > 0;
     -- In a snapshot of its own, which has what was reported during the wait for the tasks.
-    with gone as (
+    select s.until into v_summed from taskq.summed s for share;
+    with gone as materialized (
         delete from taskq.attempt a
          where a.campaign_id = p_campaign
            and a.task_id > p_after
            and a.task_id <= v_upto
-     returning a.outcome, a.error_class
+     returning a.session_id, a.claimed_at, a.ended_at, a.outcome, a.error_class, a.phases
+    ), counted as (
+        insert into taskq.delta (campaign_id, done, failures, losses)
+        select p_campaign,
+               -count(*) filter (where g.outcome = 'done'),
+               -count(*) filter (where g.outcome = 'failed'),
+               -count(*) filter (where taskq.is_loss(g.outcome, g.error_class))
+          from gone g
+        having count(*) > 0
     )
-    insert into taskq.delta (campaign_id, done, failures, losses)
-    select p_campaign,
-           -count(*) filter (where g.outcome = 'done'),
-           -count(*) filter (where g.outcome = 'failed'),
-           -count(*) filter (where taskq.is_loss(g.outcome, g.error_class))
+    select array_agg((p_campaign, g.session_id, date_trunc('hour', g.ended_at, 'UTC'), taskq.end_of(g.outcome), 1,
+                      taskq.used_ms(g.phases, g.claimed_at, g.ended_at))::taskq.ends)
+      into v_ends
       from gone g
-    having count(*) > 0;
+     where g.ended_at >= v_summed;
+    if v_ends is not null then
+        perform taskq.add_usage(v_ends);
+    end if;
+    perform taskq.part_usage(p_campaign);
     delete from taskq.withdrawal w
      where w.campaign_id = p_campaign
        and w.task_id > p_after

@@ -6,7 +6,7 @@
 --     sessions are silent but kept by the brake, see brake(); 0: it is off. paused: the campaigns that
 --     paused themselves, see pause_failing() and pause_refused(). suspects: the hosts that have become suspicious,
 --     see judge_hosts(). hedged: how many tasks may have a second attempt from now on, see hedge().
---     judge_hosts(), stop_full_owners(), enforce_time_limits() and hedge() run in one round of four.
+--     judge_hosts(), stop_full_owners(), enforce_time_limits(), hedge() and sum_ends() run in one round of four.
 --
 -- Locks: the keeper's row for the length of the call; a second caller does not wait.
 -- @roles upkeep
@@ -73,6 +73,7 @@ begin
                        ('hedge', 0.25, 'no second attempt could be made'),
                        ('trends', 1, 'no trend could be recorded'),
                        ('indexes', 1, 'no index of results could be kept'),
+                       ('usage', 0.25, 'no ended attempts could be summed'),
                        ('news', 0.05, 'progress of ended attempts could not be removed'))
                as p (name, share, trouble)
     loop
@@ -89,6 +90,11 @@ begin
                 when 'hedge' then hedged := taskq.hedge();
                 when 'trends' then perform taskq.record_trends();
                 when 'indexes' then perform taskq.keep_indexes();
+                when 'usage' then
+                    perform taskq.sum_ends(0.1);
+                    if random() < 0.05 then
+                        perform taskq.thin_usage();
+                    end if;
                 when 'news' then
                     perform taskq.forget_progress();
                     delete from taskq.refused_hello r

@@ -35,6 +35,7 @@ EVERYWHERE: dict[str, Any] = {
     "filter": '["and"]',
     "states": ["waiting"],
     "parts": [],
+    "per": ["owner", "campaign", "end"],
     "within": ["/"],
     "fields": '[["payload", "n"]]',
     "stretches": 5,

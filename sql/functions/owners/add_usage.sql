@@ -1,0 +1,63 @@
+-- add_usage(ends): adds sums of attempts to `usage`; negative ones take away what was added before. A part of sum_ends()
+-- and of what changes or removes ended attempts; not for clients. The caller has locked the row of `summed`.
+--
+-- A campaign has 64 sites in an hour; what ran at others counts as `others`. An agent without a token names its site.
+-- What a campaign used that is gone is lost; those that change attempts add them before the campaign can go.
+--
+-- Locks: the rows that it changes, in the order of their key. Index: campaign_pkey, session_pkey, usage_pkey.
+-- @plan by-key
+create or replace function taskq.add_usage(p_ends taskq.ends[])
+returns void
+language plpgsql
+as $$
+declare
+    v_most constant integer := 64;
+begin
+    with named as materialized (
+        select c.path, e.hour, e.campaign_id, coalesce(c.owner, '') as owner, coalesce(n.site, '') as site,
+               e.outcome, taskq.total(e.attempts) as attempts, taskq.total(e.run_ms) as run_ms,
+               taskq.total(e.run_ms * coalesce(n.cores, 1)) as core_ms
+          from unnest(p_ends) as e
+         cross join lateral taskq.campaign_of(e.campaign_id) c
+          left join lateral (
+              select n.site,
+                     (select max(substr(o.tag, 7)::integer)
+                        from unnest(n.offers) as o (tag)
+                       where o.tag ~ '^cores=[1-9][0-9]{0,4}$') as cores
+                from taskq.session n
+               where n.session_id = e.session_id
+              offset 0
+          ) n on true
+         group by c.path, e.hour, e.campaign_id, c.owner, n.site, e.outcome
+    ), known as materialized (
+        select d.path, d.hour,
+               array(select distinct u.site
+                       from taskq.usage u
+                      where u.path = d.path
+                        and u.grain = 'hour'
+                        and u.since = d.hour) as sites
+          from (select distinct n.path, n.hour from named n) d
+    ), placed as (
+        select n.*, k.sites, n.site = any (k.sites) as is_known,
+               dense_rank() over (
+                   partition by n.path, n.hour, n.site = any (k.sites) order by n.site) as place
+          from known k
+         cross join lateral (select n.* from named n where n.path = k.path and n.hour = k.hour offset 0) n
+    )
+    insert into taskq.usage as u (
+           path, grain, since, campaign_id, owner, site, outcome, attempts, run_ms, core_ms)
+    select p.path, 'hour', p.hour, p.campaign_id, p.owner, s.site, p.outcome, taskq.total(p.attempts),
+           taskq.total(p.run_ms), taskq.total(p.core_ms)
+      from placed p
+     cross join lateral (
+         select case when p.is_known or cardinality(p.sites) + p.place < v_most then p.site
+                     else 'others' end as site
+     ) s
+     group by p.path, p.hour, p.campaign_id, p.owner, s.site, p.outcome
+     order by p.path, p.hour, p.campaign_id, p.owner, s.site, p.outcome
+        on conflict (path, grain, since, campaign_id, owner, site, outcome) do update
+       set attempts = u.attempts + excluded.attempts,
+           run_ms = u.run_ms + excluded.run_ms,
+           core_ms = u.core_ms + excluded.core_ms;
+end
+$$;

@@ -1,0 +1,53 @@
+-- thin_usage(now): makes days of hours that are three days old, and months of days that are a hundred days old; at
+-- most 5,000 rows of each. Called by the keeper.
+--
+-- Result: how many rows it took together; 0: none is old, or somebody else adds.
+-- Locks: the row of `summed`. Index: usage_age, usage_pkey.
+-- @plan by-one-key
+create or replace function taskq.thin_usage(p_now timestamptz default clock_timestamp())
+returns integer
+language plpgsql
+as $$
+declare
+    v_most constant integer := 5000;
+    v_one record;
+    v_taken integer;
+    v_total integer := 0;
+begin
+    perform from taskq.summed s for update skip locked;
+    if not found then
+        return 0;
+    end if;
+    for v_one in
+        select *
+          from (values ('hour', 'day', p_now - interval '3 days'), ('day', 'month', p_now - interval '100 days'))
+               as g (grain, longer, before)
+    loop
+        with old as (
+            delete from taskq.usage u
+             where u.ctid = any (array(
+                       select o.ctid
+                         from taskq.usage o
+                        where o.grain = v_one.grain
+                          and o.since < date_trunc(v_one.longer, v_one.before, 'UTC')
+                        order by o.grain, o.since
+                        limit v_most))
+         returning u.*
+        ), longer as (
+            insert into taskq.usage as u (
+                   path, grain, since, campaign_id, owner, site, outcome, attempts, run_ms, core_ms)
+            select o.path, v_one.longer, date_trunc(v_one.longer, o.since, 'UTC'), o.campaign_id, o.owner, o.site,
+                   o.outcome, taskq.total(o.attempts), taskq.total(o.run_ms), taskq.total(o.core_ms)
+              from old o
+             group by 1, 2, 3, 4, 5, 6, 7
+                on conflict (path, grain, since, campaign_id, owner, site, outcome) do update
+               set attempts = u.attempts + excluded.attempts,
+                   run_ms = u.run_ms + excluded.run_ms,
+                   core_ms = u.core_ms + excluded.core_ms
+        )
+        select count(*) into v_taken from old;
+        v_total := v_total + v_taken;
+    end loop;
+    return v_total;
+end
+$$;

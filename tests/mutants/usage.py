@@ -1,0 +1,44 @@
+"""Bugs in the sums of what campaigns used."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_USAGE: Final = ("tests/integration/campaigns/test_usage.py",)
+
+USAGE: Final = (
+    Mutant(
+        "sums-wait-for-nobody",
+        "sql/functions/owners/sum_ends.sql",
+        "    if v_horizon >= v_summed.next_xid then\n",
+        "    if true then\n",
+        "What a transaction adds that commits late is never in the usage.",
+        _USAGE,
+    ),
+    Mutant(
+        "sums-trust-the-snapshot-for-what-is-given-out",
+        "sql/functions/owners/sum_ends.sql",
+        "        v_summed.next_xid := v_xid;\n",
+        "        v_summed.next_xid := pg_snapshot_xmin(pg_current_snapshot());\n",
+        "A transaction that has a number, and has not ended, is not waited for.",
+        _USAGE,
+    ),
+    Mutant(
+        "what-is-removed-early-was-never-used",
+        "sql/functions/steering/remove_tasks.sql",
+        "     where g.ended_at >= v_summed;\n",
+        "     where false;\n",
+        "Attempts that are removed before they are summed are in no usage.",
+        _USAGE,
+    ),
+    Mutant(
+        "salvaged-loss-stays-used",
+        "sql/functions/reports/salvage.sql",
+        "    if v_ends <> '{}' then\n",
+        "    if false then\n",
+        "A late success counts twice in the usage: as lost, and as done.",
+        _USAGE,
+    ),
+)
