@@ -246,6 +246,7 @@ class Client(FunctionCalls):
         group: str | None = None,
         below: bool = True,
         so_far: bool = False,
+        recipe: int | None = None,
     ) -> Selection:
         """Choose the best results of a campaign and all below it; iterate over them, best first.
 
@@ -262,12 +263,13 @@ class Client(FunctionCalls):
                 best counts, and percent is of the groups.
             below: Include the campaigns below.
             so_far: Choose from what is done now.
+            recipe: Only results of this recipe of their campaigns.
 
         Raises:
             Conflict: Tasks are unfinished, so the best are not known yet, without `so_far`.
             UsageError: No result has the number.
         """
-        wanted = Best(by, n=n, percent=percent, lowest=lowest, group=group)
+        wanted = Best(by, n=n, percent=percent, lowest=lowest, group=group, recipe=recipe)
         return select(self.queries, self.campaign(path), wanted, below=below, so_far=so_far)
 
     def feed(self, target: str, source: str, wanted: Best, *, below: bool = True) -> Fed:

@@ -22,6 +22,7 @@ _ALL: Final = frozenset(STATUSES)
 _PARTS: Final = {
     "payload": "payload",
     "result": "result",
+    "recipe": "recipe",
     **dict.fromkeys(("class", "error", "exit_code", "host", "site"), "attempt"),
 }
 

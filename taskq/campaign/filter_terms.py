@@ -22,6 +22,7 @@ KINDS: Final = {
     "losses": "number",
     "host": "text",
     "site": "text",
+    "recipe": "number",
     "priority": "number",
     "payload": "any",
     "result": "any",

@@ -127,7 +127,11 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An accepted result and its attempt, with seconds by phase."""
+    """An accepted result and its attempt, with seconds by phase.
+
+    Attributes:
+        recipe: As of `Attempt`.
+    """
 
     campaign: str
     task_id: int
@@ -141,6 +145,7 @@ class Result:
     phases: dict[str, float] | None
     payload: dict[str, Any]
     result: dict[str, Any] | None
+    recipe: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,7 @@ class GroupRanking:
             "group_name": group_name,
             "inline": "result" in (part, group_part) and not self._fetching.raw,
             "scan": SCAN,
+            "recipe": self._wanted.recipe,
         }
         after: int | None = 0
         while after is not None:

@@ -125,6 +125,8 @@ def _is_pdbqt(text: str) -> bool:
 def _fields(record: Mapping[str, Any]) -> dict[str, Any]:
     result = record["result"]
     own = {"campaign": record["campaign"], "key": record["key"]}
+    if record["recipe"] != 1:  # files of campaigns that never changed stay as they were
+        own["recipe"] = "unknown" if record["recipe"] is None else record["recipe"]
     return {**own, **(result if isinstance(result, Mapping) else {"result": result}), **own}
 
 

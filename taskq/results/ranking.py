@@ -55,6 +55,7 @@ class Best:
         lowest: Whether the lowest number is best.
         group: A dotted name, such as `payload.smiles`: of results with the same value there only
             the best counts, and percent is of these groups.
+        recipe: Only results of this recipe of their campaigns.
     """
 
     by: str
@@ -63,6 +64,7 @@ class Best:
     percent: float | Fraction | None = None
     lowest: bool = True
     group: str | None = None
+    recipe: int | None = None
 
     def __post_init__(self) -> None:
         if (self.n is None) == (self.percent is None):
@@ -104,7 +106,8 @@ class Ranking:
 
     field: a dotted name, such as `result.score`. Values are numbers, compared exactly, or instants;
     a number with more than 309 digits before the point, or 1,000 after it, counts as none. Equal
-    values are ordered by the campaign scanned first, then by the task seeded first. ranked,
+    values are ordered by the campaign scanned first, then by the task seeded first. recipe: rank
+    only results of this one. ranked,
     left_out: number of results with such a value, and without. on_scan: called with the sum of
     these when a part was scanned.
     """
@@ -117,6 +120,7 @@ class Ranking:
         field: str,
         *,
         ascending: bool = False,
+        recipe: int | None = None,
         scan: int = SCAN,
         on_scan: Callable[[int], object] = lambda _: None,
     ) -> None:
@@ -127,6 +131,7 @@ class Ranking:
         self._top = top
         self._field = field
         self._ascending = ascending
+        self._recipe = recipe
         self._scan = scan
         self._on_scan = on_scan
         self._campaigns: list[NamedCampaign] = []
@@ -145,6 +150,7 @@ class Ranking:
             "top": self._top,
             "inline": part == "result" and not self._fetching.raw,
             "scan": self._scan,
+            "recipe": self._recipe,
         }
         after: int | None = 0
         while after is not None:

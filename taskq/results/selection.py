@@ -40,7 +40,14 @@ class Selection:
     def _of_results(self) -> Iterator[Result]:
         wanted = self._wanted
         most = wanted.number(self._done)
-        ranking = Ranking(self._database, self._fetching, most, wanted.by, ascending=wanted.lowest)
+        ranking = Ranking(
+            self._database,
+            self._fetching,
+            most,
+            wanted.by,
+            ascending=wanted.lowest,
+            recipe=wanted.recipe,
+        )
         for campaign in self._campaigns:
             ranking.look(campaign)
         best = ranking.best()

@@ -139,9 +139,13 @@ class Scene:
                         "group_part": group_part,
                         "group_name": "n",
                         "inline": True,
+                        "recipe": recipe,
                     },
                 )
-                for part, group_part in (("result", "payload"), ("payload", "result"))
+                for part, group_part, recipe in (
+                    ("result", "payload", None),
+                    ("payload", "result", 1),
+                )
             ],
             "best_results": [
                 Case(
@@ -156,9 +160,10 @@ class Scene:
                         "name": name,
                         "ascending": True,
                         "inline": True,
+                        "recipe": recipe,
                     },
                 )
-                for part, name in (("result", "score"), ("payload", "a.b"))
+                for part, name, recipe in (("result", "score", None), ("payload", "a.b", 1))
             ],
             "campaign": [Case(0, it)],
             "campaign_by_id": [Case(0, one)],

@@ -43,6 +43,7 @@ MEANINGS: Final = {
     "--offer": "a tag that agents offer",
     "--output": "the format of what a command writes",
     "--resource": "the amount of a named resource",
+    "--recipe": "the recipe that is shown, or whose results are ranked",
     "--since": "the time from which on it counts",
     "--site": "the site of agents",
     "--slots": "the tasks that an agent runs at the same time",

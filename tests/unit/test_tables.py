@@ -172,7 +172,7 @@ def test_columns_and_rest_have_all_values(made: list[dict[str, Any]]) -> None:
 def frame_of(values: list[dict[str, Any]]) -> Any:
     """Return the frame of a run with these results."""
     at = datetime(2026, 11, 20, tzinfo=timezone.utc)
-    own = ("agent", "h", "site", {"run_s": 1.0}, {}, {})
+    own = ("agent", "h", "site", {"run_s": 1.0}, {}, {}, 1)
     return frames.frame(
         frames.row(Result("/a", n, f"k{n}", 1, at, at, *own), {"x": n}, value)
         for n, value in enumerate(values)

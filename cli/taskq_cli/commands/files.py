@@ -154,7 +154,7 @@ def fetch(
     ways = [bool(tasks), options["best"] is not None, options["where"] is not None]
     if sum(ways) > 1:
         raise UsageError("choose one of TASK..., --best and --where")
-    check_ranking(options["best"], options["by"], options["lowest"])
+    check_ranking(options["best"], options["by"], options["lowest"], options["recipe"])
     with invocation.client() as client:
         fetched = _fetched(client, client.campaign(path), tasks, to, options)
     text = (
@@ -175,7 +175,8 @@ def _fetched(
     named: Any = tasks or None
     if best is not None:
         by, lowest = ranked_by(campaign, options["by"], options["lowest"])
-        wanted = best_of(best, by, lowest=lowest, group=options["group"])
+        group, recipe = options["group"], options["recipe"]
+        wanted = best_of(best, by, lowest=lowest, group=group, recipe=recipe)
         named = select(client.queries, campaign, wanted, below=below, so_far=options["so_far"])
     blobs = options["blobs"]
     return campaign.fetch(

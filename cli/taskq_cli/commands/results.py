@@ -19,7 +19,7 @@ from taskq.files.blobs import open_blobs
 from taskq.files.large_results import Fetching
 from taskq.model.columns import Column
 from taskq.model.errors import NotFound, ResultLost, UsageError
-from taskq.model.views import Status
+from taskq.model.views import Result, Status
 from taskq.model.words import command, counted, duration
 from taskq.results.ranking import Ranking, dotted
 from taskq.results.tabular import Table
@@ -27,7 +27,7 @@ from taskq_cli.display.output import TABLE_ROWS, Record, as_record, write_record
 from taskq_cli.display.progress import chunk_display
 from taskq_cli.early_exits import resumable
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.best import check_ranking, ranked_by, ranking_options
+from taskq_cli.options.best import MixtureWarning, check_ranking, ranked_by, ranking_options
 from taskq_cli.options.shared import (
     below_option,
     blobs_option,
@@ -173,6 +173,7 @@ class Wanted:
     best: int | None
     by: str | None
     lowest: bool | None
+    recipe: int | None
     since: datetime | timedelta | None
     where: str | None
     below: bool
@@ -184,7 +185,7 @@ class Wanted:
         return None if self.blobs is None else open_blobs(client.queries, self.blobs)
 
     def __post_init__(self) -> None:
-        check_ranking(self.best, self.by, self.lowest)
+        check_ranking(self.best, self.by, self.lowest, self.recipe)
         if self.best is not None and (self.where is not None or self.since is not None):
             raise UsageError(
                 "--best ranks all results; --where and --since list those that match, unranked"
@@ -223,7 +224,13 @@ def found_results(client: Client, path: str, wanted: Wanted) -> Iterator[Record]
     fetching = Fetching(client.queries, raw=raw, blobs=store, on_lost=on_lost)
     with _ranking_display(campaign, nodes, by) as on_scan:
         ranking = Ranking(
-            client.queries, fetching, best, by, ascending=wanted.lowest is True, on_scan=on_scan
+            client.queries,
+            fetching,
+            best,
+            by,
+            ascending=wanted.lowest is True,
+            recipe=wanted.recipe,
+            on_scan=on_scan,
         )
         for node in nodes:
             if node.done:
@@ -231,7 +238,15 @@ def found_results(client: Client, path: str, wanted: Wanted) -> Iterator[Record]
     found_best = ranking.best()
     if ranking.left_out:
         click.echo(f"{counted(ranking.left_out, 'result')} without a number in {by}.", err=True)
-    return (as_record(result) for _, result in found_best)
+    return _noted(result for _, result in found_best)
+
+
+def _noted(found: Iterator[Result]) -> Iterator[Record]:
+    """Yield records of ranked results; warn when they come from several recipes."""
+    mixture = MixtureWarning()
+    for result in found:
+        mixture.note(result)
+        yield as_record(result)
 
 
 @contextmanager
@@ -274,7 +289,11 @@ def _write_table(records: Iterator[Record], limit: int) -> None:
     given.sort(key=shown.names.counts.__getitem__, reverse=True)
     hidden = given[RESULT_COLUMNS:]
     rows = (dict(zip(shown.columns, values, strict=True)) for values, _ in shown)
-    columns: list[Column[Record]] = [Column(name) for name in shown.columns if name not in hidden]
+    columns: list[Column[Record]] = [
+        Column(name, sparse=name == "recipe", yields=int(name == "recipe"))
+        for name in shown.columns
+        if name not in hidden
+    ]
     write_records("table", rows, columns, limit=limit)
     if hidden:
         text = counted(len(hidden), "more field")
@@ -290,5 +309,6 @@ def _shown(record: Record, extra: str | None, *, several: bool) -> Record:
         "result": record["result"],
         "took": None if run_s is None else duration(run_s),
         "host": record["host"],
+        "recipe": record["recipe"],
         "ended": record["ended_at"],
     }

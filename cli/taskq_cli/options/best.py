@@ -14,7 +14,8 @@ import click
 from taskq import Campaign, Client, Seed
 from taskq.ingest.sources import Record, Source
 from taskq.model.errors import UsageError
-from taskq.model.words import counted
+from taskq.model.views import Result
+from taskq.model.words import command, counted
 from taskq.results.feeder import Feeder
 from taskq.results.ranking import Best, dotted
 from taskq.results.selection import Selection, select
@@ -27,7 +28,9 @@ from taskq_cli.seeder import SeedInput
 _MANY: Final = re.compile(r"([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
 _EXAMPLE: Final = "--best 100 --by result.score --lowest"
 _TOGETHER: Final = f"--best N and --by FIELD go together, such as {_EXAMPLE}"
-_NAMES: Final = ("best", "by", "lowest", "group", "so_far", "live", "below")
+#: Those that need `--from` come first.
+_NAMES: Final = ("best", "by", "lowest", "group", "recipe", "so_far", "live", "below")
+_NEEDING: Final = 5
 
 group_option: Final = click.option(
     "--group",
@@ -61,13 +64,21 @@ def ranking_options(note: str = "", *, shares: bool = True) -> Decorator:
             default=None,
             help=f"Which numbers are best. [default: the campaign's `best`]{note}",
         ),
+        click.option(
+            "--recipe",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help=f"Rank only results of this recipe; see `taskq campaign changes`.{note}",
+        ),
     )
 
 
-def check_ranking(best: object, by: str | None, lowest: bool | None) -> None:
+def check_ranking(best: object, by: str | None, lowest: bool | None, recipe: int | None) -> None:
     """Raise `UsageError` for a ranking without a number of results."""
     if best is None and (by is not None or lowest is not None):
         raise UsageError(_TOGETHER)
+    if best is None and recipe is not None:
+        raise UsageError(f"--recipe goes with --best; `--where 'recipe = {recipe}'` does without")
 
 
 def ranked_by(campaign: Campaign, by: str | None, lowest: bool | None) -> tuple[str, bool]:
@@ -88,11 +99,34 @@ def ranked_by(campaign: Campaign, by: str | None, lowest: bool | None) -> tuple[
     raise UsageError(f"which {one_line(by)} is best? Give --lowest or --highest")
 
 
-def best_of(best: str, by: str, *, lowest: bool, group: str | None) -> Best:
+class MixtureWarning:
+    """Warns once, when the best results of a campaign come from several recipes."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, int | None] = {}
+        self._given = False
+
+    def note(self, result: Result) -> None:
+        """Warn if this is the first one of another recipe."""
+        path, recipe = result.campaign, result.recipe
+        if self._first.setdefault(path, recipe) != recipe and not self._given:
+            self._given = True
+            both = " and ".join(
+                "an unknown one" if number is None else str(number)
+                for number in (self._first[path], recipe)
+            )
+            click.echo(
+                f"Results of several recipes of {one_line(path)}, such as {both}, are ranked "
+                f"together; --recipe N ranks one: {command('campaign', 'changes', names=[path])}",
+                err=True,
+            )
+
+
+def best_of(best: str, by: str, *, lowest: bool, group: str | None, recipe: int | None) -> Best:
     """Return what `--best N|P%` and its further options mean."""
     n = None if best.endswith("%") else int(best)
     percent = Fraction(best[:-1]) if n is None else None
-    return Best(by, n=n, percent=percent, lowest=lowest, group=group)
+    return Best(by, n=n, percent=percent, lowest=lowest, group=group, recipe=recipe)
 
 
 class BestOptions:
@@ -126,7 +160,9 @@ class BestOptions:
     def _wanted(self, campaign: Campaign) -> Best:
         given = self._given
         by, lowest = ranked_by(campaign, given["by"], given["lowest"])
-        return best_of(given["best"], by, lowest=lowest, group=given["group"])
+        return best_of(
+            given["best"], by, lowest=lowest, group=given["group"], recipe=given["recipe"]
+        )
 
 
 class _Chosen(Source):
@@ -139,7 +175,9 @@ class _Chosen(Source):
 
     def __iter__(self) -> Iterator[Record]:
         number, first, last = 0, None, None
+        mixture = MixtureWarning()
         for result in self._selection:
+            mixture.note(result)
             last = dotted(as_record(result), self._wanted.by)
             first = first if number else last
             number += 1
@@ -163,8 +201,10 @@ def best_options(command: Callable[..., Any]) -> Any:
         path: str | None = kwargs.pop("from_path")
         given = {name: kwargs.pop(name) for name in _NAMES}
         flags = given["so_far"] or given["live"]
-        if path is None and (flags or any(given[name] is not None for name in _NAMES[:4])):
-            raise UsageError("--best, --by, --lowest, --group, --so-far and --live go with --from")
+        if path is None and (flags or any(given[name] is not None for name in _NAMES[:_NEEDING])):
+            raise UsageError(
+                "--best, --by, --lowest, --group, --recipe, --so-far and --live go with --from"
+            )
         best = None if path is None else BestOptions(path, given)
         return command(*args, best=best, **kwargs)
 

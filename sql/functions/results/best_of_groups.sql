@@ -1,14 +1,16 @@
--- best_of_groups(campaign, part, name, ascending, group_part, group_name, inline, after, scan): the accepted
+-- best_of_groups(campaign, part, name, ascending, group_part, group_name, inline, after, scan,
+-- recipe): the accepted
 -- result with the highest, or the lowest, value of a field in each group, among the next `scan` attempts of a
 -- campaign in the order of task ids. Call it again with `after` until `last` is null.
 --
--- part, name, ascending, inline, after: see best_results(). group_part, group_name: payload or result, and
+-- part, name, ascending, inline, after, recipe: see best_results(). group_part, group_name: payload or result, and
 --     a name there: results with the same JSON there are a group.
 -- tasks, ranks, groups: of equal values the task seeded first; a group is a digest of 16 bytes.
 --     large, large_groups: tasks whose result refers to a blob, and their groups if the payload has them. seen:
 --     accepted results. ranked: those with a number and a group. last: the id to go on after.
 --
--- Memory is bounded by `scan` ids with value and digest. Plans: see tasks(). Index: attempt_pkey, spec_pkey.
+-- Memory is bounded by `scan` ids with value and digest. Plans: see tasks(). Index: attempt_pkey, spec_pkey, session_pkey,
+-- recipe_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
@@ -23,6 +25,7 @@ create or replace function taskq.best_of_groups(
     p_inline boolean,
     p_after bigint,
     p_scan integer,
+    p_recipe integer,
     out tasks bigint[],
     out ranks numeric[],
     out groups bytea[],
@@ -34,9 +37,16 @@ create or replace function taskq.best_of_groups(
 )
 language plpgsql stable
 as $$
+declare
+    v_since constant timestamptz := case when p_recipe is not null then taskq.recipes_since(p_campaign) end;
 begin
     with met as materialized (
-        select a.task_id, a.outcome = 'done' as done, a.attempt, a.claimed_at, a.ended_at, a.phases,
+        select a.task_id, a.outcome = 'done'
+               and (p_recipe is null
+                    or taskq.ran_recipe(
+                           a.recipe, a.outcome, a.ended_at, v_since,
+                           (select taskq.reports_recipes(n.offers) from taskq.session_of(a.session_id) n)) = p_recipe) as done,
+               a.attempt, a.claimed_at, a.ended_at, a.phases,
                case when 'result' in (p_part, p_group_part) then a.result end as result,
                p_inline and taskq.is_reference(a.result) as large
           from taskq.attempt a

@@ -1,10 +1,11 @@
--- best_results(campaign, part, name, ascending, top, worst, inline, after, scan): the accepted results with
+-- best_results(campaign, part, name, ascending, top, worst, inline, after, scan, recipe): the accepted results with
 -- the highest, or the lowest, values of a field, among the next `scan` attempts of a campaign in the order of
 -- task ids. Call it again with `after` until `last` is null to get the best of all.
 --
 -- part: result, payload, phases: the value is the number at `name` there, see value_at(); task_id, attempt,
 --     claimed_at, ended_at: the value is that itself, instants in seconds. ascending: the lowest first. top: how many
 --     are wanted. worst: only better ones than this; null: all.
+-- recipe: only results of this one, see ran_recipe(); null: all. No index knows it.
 -- inline: leave out results that refer to a blob, and name them in `large`.
 -- tasks, ranks: at most `top`, best first; of equal values the task seeded first. seen: accepted results.
 --     ranked: those of them that have a number there. last: the id to go on after.
@@ -12,7 +13,7 @@
 -- If `after` is 0, an index that has all results answers for the whole campaign at once; see best_indexed().
 --
 -- A number is compared exactly; see number_at() for what is one. Memory is bounded by
--- `scan` ids with their values. Plans: see tasks(). Index: attempt_pkey, spec_pkey.
+-- `scan` ids with their values. Plans: see tasks(). Index: attempt_pkey, spec_pkey, session_pkey, recipe_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
@@ -27,6 +28,7 @@ create or replace function taskq.best_results(
     p_inline boolean,
     p_after bigint,
     p_scan integer,
+    p_recipe integer,
     out tasks bigint[],
     out ranks numeric[],
     out large bigint[],
@@ -36,8 +38,10 @@ create or replace function taskq.best_results(
 )
 language plpgsql stable
 as $$
+declare
+    v_since constant timestamptz := case when p_recipe is not null then taskq.recipes_since(p_campaign) end;
 begin
-    if p_after = 0 then
+    if p_after = 0 and p_recipe is null then
         select b.tasks, b.ranks, b.seen, b.ranked into tasks, ranks, seen, ranked
           from taskq.best_indexed(
                    p_campaign, p_part, p_name, p_ascending, p_top, p_worst, p_inline) b;
@@ -46,7 +50,12 @@ begin
         end if;
     end if;
     with met as materialized (
-        select a.task_id, a.outcome = 'done' as done, a.attempt, a.claimed_at, a.ended_at,
+        select a.task_id, a.outcome = 'done'
+               and (p_recipe is null
+                    or taskq.ran_recipe(
+                           a.recipe, a.outcome, a.ended_at, v_since,
+                           (select taskq.reports_recipes(n.offers) from taskq.session_of(a.session_id) n)) = p_recipe) as done,
+               a.attempt, a.claimed_at, a.ended_at,
                case p_part when 'result' then a.result when 'phases' then a.phases end as object,
                p_inline and taskq.is_reference(a.result) as large
           from taskq.attempt a

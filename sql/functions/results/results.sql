@@ -1,7 +1,8 @@
 -- results(campaign, after, limit): a page of accepted results, in the order of task ids.
 --
 -- after: see tasks(). Result: `limit` rows at most; none: there are no more.
--- Index: attempt_pkey, spec_pkey, session_pkey.
+-- recipe: see ran_recipe().
+-- Index: attempt_pkey, spec_pkey, session_pkey, recipe_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager, paged
@@ -18,7 +19,8 @@ returns table (
     site text,
     phases jsonb,
     payload jsonb,
-    result jsonb
+    result jsonb,
+    recipe integer
 )
 language plpgsql stable
 as $$

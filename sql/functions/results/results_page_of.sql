@@ -3,7 +3,8 @@
 --
 -- The tables are joined a page at a time: a look-up of each result's task and session takes a third longer. A page
 -- whose tasks lie far apart looks each of them up all the same. It is inlined into the calling statement, as
--- task_state() is. Index: attempt_pkey, spec_pkey, session_pkey.
+-- task_state() is. Index: attempt_pkey, spec_pkey, session_pkey,
+-- recipe_pkey.
 create or replace function taskq.results_page_of(p_campaign bigint, p_after bigint, p_limit integer)
 returns table (
     task_id bigint,
@@ -16,12 +17,14 @@ returns table (
     site text,
     phases jsonb,
     payload jsonb,
-    result jsonb
+    result jsonb,
+    recipe integer
 )
 language sql stable
 as $$
     with page as materialized (
-        select a.task_id, a.attempt, a.claimed_at, a.ended_at, a.session_id, a.phases, a.result
+        select a.task_id, a.attempt, a.claimed_at, a.ended_at, a.outcome, a.session_id, a.phases, a.result,
+               a.recipe
           from taskq.attempt a
          where a.campaign_id = p_campaign
            and a.task_id > p_after
@@ -29,9 +32,11 @@ as $$
          order by a.campaign_id, a.task_id
          limit p_limit
     ), member as materialized (
-        select n.session_id, n.agent, n.host, n.site
+        select n.session_id, n.agent, n.host, n.site, n.offers
           from (select distinct p.session_id from page p) k
          cross join lateral taskq.session_of(k.session_id) n
+    ), history as materialized (
+        select taskq.recipes_since(p_campaign) as since
     ), ends as materialized (
         select min(p.task_id) as first, max(p.task_id) as last,
                max(p.task_id) - min(p.task_id) < 4 * count(*) as dense
@@ -54,8 +59,10 @@ as $$
          where not (select e.dense from ends e)
     )
     select p.task_id, s.key, p.attempt, p.claimed_at, p.ended_at, n.agent, n.host, n.site,
-           p.phases, s.payload, p.result
+           p.phases, s.payload, p.result,
+           taskq.ran_recipe(p.recipe, p.outcome, p.ended_at, h.since, taskq.reports_recipes(n.offers))
       from page p
       join content s on s.task_id = p.task_id
       join member n on n.session_id = p.session_id
+     cross join history h
 $$;

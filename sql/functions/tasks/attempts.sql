@@ -30,7 +30,7 @@ begin
     return query
         select a.attempt, a.outcome, a.claimed_at, a.ended_at, n.agent, n.host, n.site, a.exit_code,
                a.error_class, a.error, a.phases, a.result, a.tail,
-               taskq.ran_recipe(a.recipe, a.outcome, a.ended_at, a.session_id, v_since)
+               taskq.ran_recipe(a.recipe, a.outcome, a.ended_at, v_since, taskq.reports_recipes(n.offers))
           from taskq.attempt a
          cross join lateral taskq.session_of(a.session_id) n
          where a.campaign_id = p_campaign

@@ -3,8 +3,8 @@
 --
 -- filter: see filter_path(), over an object of the task: key, state, priority, attempts, failures, losses; if
 --     parts has 'attempt', exit_code, class and error of its last ended attempt (if it is done, of the
---     accepted one), host and site of the running attempt, else of that one; if it has 'payload' or 'result',
---     these.
+--     accepted one), host and site of the running attempt, else of that one; if it has 'recipe', that of the ended
+--     attempt, see ran_recipe(); if it has 'payload' or 'result', these.
 -- states: only tasks in these. payloads: whether they are returned. tasks: look only at those with these ids; null:
 --     at all. after: the last id of the page before, 0 at first. limit: how many to look at.
 -- Result: the tasks that match, and always the last one that was looked at; no row: there are no more.
@@ -14,7 +14,7 @@
 -- index; if only done ones are, by attempts; done ones among others, by specs; all else in spans, bundles and rows.
 --
 -- Index: that of task_state(); task_failed, task_pkey, bundle_task, span_pkey, attempt_pkey, spec_pkey,
--- session_pkey, progress_pkey. Plans: see tasks().
+-- session_pkey, recipe_pkey, progress_pkey. Plans: see tasks().
 -- @roles reader
 -- @standby yes
 -- @gateway manager, paged, within 10 s
@@ -51,6 +51,7 @@ returns table (
 language plpgsql stable
 as $$
 declare
+    v_since constant timestamptz := case when 'recipe' = any (p_parts) then taskq.recipes_since(p_campaign) end;
     v_path constant jsonpath := taskq.filter_path(p_filter);
     v_variables constant jsonb := jsonb_build_object('f', p_filter);
     v_from constant text := case
@@ -179,6 +180,7 @@ begin
                                   'error', a.error,
                                   'host', e.host,
                                   'site', e.site,
+                                  'recipe', a.recipe,
                                   'payload', case when 'payload' = any (p_parts) then s.payload end,
                                   'result', case when 'result' = any (p_parts) then a.result end),
                               v_path, v_variables, true), false)
@@ -188,9 +190,13 @@ begin
                cross join lateral taskq.task_state(p_campaign, p.task_id) t
                 left join lateral (
                    select a.exit_code, a.error_class, a.error, a.session_id,
-                          case when a.outcome::text <> 'withdrawn' then a.result end as result
+                          case when a.outcome::text <> 'withdrawn' then a.result end as result,
+                          taskq.ran_recipe(
+                              a.recipe, a.outcome, a.ended_at, v_since,
+                              (select taskq.reports_recipes(n.offers) from taskq.session_of(a.session_id) n)
+                          ) as recipe
                      from taskq.attempt a
-                    where p_parts && '{attempt,result}'
+                    where p_parts && '{attempt,recipe,result}'
                       and t.attempt > 0
                       and a.campaign_id = p_campaign
                       and a.task_id = p.task_id

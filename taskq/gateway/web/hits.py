@@ -23,12 +23,16 @@ BINS: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A result among the best. key: its task's. smiles: a molecule of its task, or empty."""
+    """A result among the best. key: its task's. smiles: a molecule of its task, or empty.
+
+    recipe: see `Result`.
+    """
 
     key: str
     host: str
     value: float
     smiles: str
+    recipe: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,13 @@ def _named(database: Queries, campaign: int, best: Sequence[tuple[float, int]]) 
     rows = database.rows("results_of", campaign=campaign, tasks=[task for _, task in best])
     known = {row["task_id"]: row for row in rows}
     return [
-        Hit(row["key"], row["host"], value, smiles_of(row["payload"], row["result"]))
+        Hit(
+            row["key"],
+            row["host"],
+            value,
+            smiles_of(row["payload"], row["result"]),
+            row["recipe"],
+        )
         for value, task in best
         if (row := known.get(task)) is not None  # not removed meanwhile
     ]
