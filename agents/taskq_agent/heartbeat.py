@@ -154,7 +154,9 @@ class HeartbeatThread:
         self._failing = self._lost = False
         self._heard(heartbeat)
         self._post(
-            HeartbeatAnswered(heartbeat.session, answer.orders, answer.timeline, answer.suspect)
+            HeartbeatAnswered(
+                heartbeat.session, answer.orders, answer.timeline, answer.suspect, answer.banned
+            )
         )
         for held in answer.stop:
             self._post(StopOrdered(held))

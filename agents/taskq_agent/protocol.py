@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Mapping, Optional, Tuple
 
+from taskq_agent.campaign_news import CampaignBan, CampaignOutcomes
 from taskq_agent.held_claims import MAX_HELD_CLAIMS, HeldClaim, LeftOfClaim
 from taskq_agent.ids import Count, ExitCode, Id, LeaseId, MaybeLease, Revision
 from taskq_agent.slot_shares import MAX_SHARES, SlotShare
@@ -104,7 +105,7 @@ class Welcome:
 
     The session expires `lease_s` seconds after the last heartbeat that arrived. token: the
     session's credential for a gateway; a secret. now: the queue's clock, in seconds since 1970; 0
-    means unknown.
+    means unknown. banned: what the agent leaves out.
     """
 
     session: int
@@ -112,6 +113,7 @@ class Welcome:
     lease_s: float
     token: str = field(default="", repr=False)
     now: float = 0.0
+    banned: Tuple[CampaignBan, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -319,18 +321,6 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class CampaignOutcomes:
-    """How the last first attempts of a session ended in one campaign: done, or failed.
-
-    Only transient failures count: a task that the handler found bad says nothing about the host.
-    """
-
-    campaign: Id
-    done: Count
-    failed: Count
-
-
-@dataclass(frozen=True)
 class SmallerBatch:
     """How many tasks of a campaign begin together: fewer than its handler allows.
 
@@ -375,7 +365,8 @@ class HeartbeatAnswer:
     """Attempts whose lease is no longer valid: the agent stops them. timeline: as for `Answer`.
 
     suspect: why this host is suspected to be bad, so that one attempt is made at a time; empty if
-    it is not. left: of claims of which the session has fewer tasks than the agent holds.
+    it is not. left: of claims of which the session has fewer tasks than the agent holds. banned:
+    what the agent leaves out from now on.
     """
 
     stop: Tuple[Held, ...] = ()
@@ -383,6 +374,7 @@ class HeartbeatAnswer:
     timeline: Id = field(default=0, compare=False)
     suspect: str = ""
     left: Tuple[LeftOfClaim, ...] = ()
+    banned: Tuple[CampaignBan, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from collections import Counter, deque
 from typing import Callable, Deque, Optional, Set, Tuple
 
 from taskq_agent.backoff import JITTER
-from taskq_agent.protocol import DONE, FAILED, CampaignOutcomes, Report, Trouble
+from taskq_agent.campaign_news import CampaignOutcomes
+from taskq_agent.protocol import DONE, FAILED, Report, Trouble
 
 #: Fast failures in a row after which the agent is throttled.
 FAILURES = 8

@@ -10,7 +10,8 @@ select null::bigint as task_id,
                           'site', s.site, 'kind', b.kind, 'banned_at', b.banned_at) as rows
   from taskq.session s
  cross join lateral (values ('host', s.host), ('site', s.site)) as p (kind, name)
-  join taskq.ban b on (b.kind, b.name) = (p.kind, p.name)
+  join taskq.campaign c on c.campaign_id = s.campaign_id
+  join taskq.ban b on (b.kind, b.name) = (p.kind, p.name) and taskq.at_or_below(c.path, b.path)
  where s.campaign_id = %(campaign)s
    and s.ended_at is null
    and not s.drain

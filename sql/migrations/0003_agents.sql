@@ -77,6 +77,7 @@ create table taskq.session (
     exit_code integer,
     attempts integer,
     suspect text,
+    banned jsonb,
     constraint session_pkey primary key (session_id),
     constraint session_key_key unique (key),
     constraint session_lease_range check (lease_s between 1 and 86400),
@@ -86,7 +87,8 @@ create table taskq.session (
     constraint session_token_hash_length check (length(token_hash) = 32),
     constraint session_token_whole check ((token_id is null) = (token_hash is null)),
     constraint session_said_object check (jsonb_typeof(said) = 'object'),
-    constraint session_claims_array check (jsonb_typeof(claims) = 'array')
+    constraint session_claims_array check (jsonb_typeof(claims) = 'array'),
+    constraint session_banned_array check (jsonb_typeof(banned) = 'array')
 )
 with (fillfactor = 50);
 
@@ -121,6 +123,9 @@ comment on column taskq.session.left_why is
 comment on column taskq.session.end_class is
     'Class of error of the attempts that the end of its batch job cut off; null: it did not end so.';
 comment on column taskq.session.suspect is 'Why its host is slowed; see judge_hosts.sql.';
+comment on column taskq.session.banned is
+    'Campaigns below its own for which its host or site is banned, each with the reason: the agent leaves them out. '
+    'null: none. See campaign_bans.sql.';
 
 
 -- Tokens. Each kind of managers' tokens may do what the one before may: a manager looks at campaigns, steers and
@@ -176,20 +181,24 @@ comment on column taskq.token.max_output_bytes is
 create table taskq.ban (
     kind text not null,
     name text collate "C" not null,
+    path text collate "C" not null default '/',
     why text not null,
     login text not null,
     banned_at timestamptz not null,
     until timestamptz,
-    constraint ban_pkey primary key (kind, name),
+    constraint ban_pkey primary key (kind, name, path),
     constraint ban_kind_known check (kind in ('host', 'site')),
     constraint ban_name_length check (length(name) between 1 and 200),
+    constraint ban_path_length check (length(path) between 1 and 1000),
     constraint ban_why_length check (length(why) between 1 and 500)
 );
 
 comment on table taskq.ban is
-    'Hosts and sites that operators keep agents away from. A ban drains sessions and refuses new ones; nothing '
-    'that moves tasks reads this.';
+    'Hosts and sites that operators keep agents away from, for all campaigns or for one with all below it. A ban '
+    'drains the sessions that serve nothing else, refuses new ones, and is noted in the others, whose agents leave '
+    'the campaign out; nothing that moves tasks reads this.';
 comment on column taskq.ban.name is 'The host or site, as agents name it.';
+comment on column taskq.ban.path is 'The campaign, with all below it; / means all campaigns.';
 comment on column taskq.ban.why is 'For agents and people.';
 comment on column taskq.ban.login is 'Who has set it.';
 comment on column taskq.ban.until is

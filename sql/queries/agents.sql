@@ -21,7 +21,7 @@ select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, s.offer
        coalesce(s.said #>> '{trouble, cause}', '') as cause, s.suspect, s.lease_s,
        greatest(s.heartbeat_at, pg_postmaster_start_time())
            + make_interval(secs => s.lease_s) as expires_at,
-       case when s.drain then taskq.banned(s.host, s.site) end as banned,
+       case when s.drain then taskq.banned(s.host, s.site, c.path) end as banned,
        case when s.said ? 'shares' then taskq.shares_of(s.session_id) else '[]' end as shares
   from taskq.session s
   join taskq.campaign c on c.campaign_id = s.campaign_id

@@ -2,7 +2,7 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager, quiet, whole
-select kind, name, why, login, banned_at, until
+select kind, name, path, why, login, banned_at, until
   from taskq.ban
  where (until > clock_timestamp()) is not false
- order by banned_at desc, kind, name
+ order by banned_at desc, kind, name, path

@@ -28,7 +28,8 @@ with living as materialized (
                  from taskq.ban b
                 where (b.kind, b.name) in (('host', l.host), ('site', l.site))
                   and (b.until > clock_timestamp()) is not false
-                order by b.kind
+                  and taskq.at_or_below(l.scope, b.path)
+                order by b.kind, b.path
                 limit 1) end as banned
       from living l
 )

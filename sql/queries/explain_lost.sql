@@ -77,7 +77,8 @@ select h.host, h.site, h.slots, h.at,
         from taskq.ban b
        where (b.kind, b.name) in (('host', h.host), ('site', h.site))
          and (b.until > clock_timestamp()) is not false
-       order by b.kind
+         and taskq.at_or_below(%(path)s, b.path)
+       order by b.kind, b.path
        limit 1
   ) b on true
   left join lateral (

@@ -21,7 +21,7 @@ grant select (campaign_id, task_id, attempt, exit_code, session_id, claimed_at, 
     error_class, error, result, phases, tail, refused, recipe) on taskq.attempt to {login};
 grant select (session_id, campaign_id, opened_at, heartbeat_at, lease_s, ended_at, expired, slots, pid,
     agent, host, site, release, offers, token_id, drain, address,
-    said, left_why, exit_code, attempts, suspect) on taskq.session to {login};
+    said, left_why, exit_code, attempts, suspect, banned) on taskq.session to {login};
 grant select (token_id, kind, name, paths, networks, max_uses, uses, created_at, expires_at, revoked_at,
     max_output_bytes, at_site)
     on taskq.token to {login};

@@ -1,19 +1,44 @@
-"""Bans of hosts and sites: agents there leave, and new ones are refused, until the ban ends."""
+"""Bans of hosts and sites, until they end.
+
+Agents there leave, and new ones are refused. If the ban is for one campaign, those that also serve
+others leave that campaign out.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from taskq.model.words import instant
 
 PlaceKind: TypeAlias = Literal["host", "site"]
 
+_WHY_CHARS: Final = 80
+
+
+def failing_why(error_class: str, message: str) -> str:
+    """Return the reason of a ban: the class and message of failures, in 80 characters at most.
+
+    It leaves out characters that a terminal would not show, since the message came from a node.
+    """
+    text = " ".join("".join(char if char.isprintable() else " " for char in message).split())
+    why = ": ".join(filter(None, (error_class, text))) or "attempts fail"
+    return why if len(why) <= _WHY_CHARS else f"{why[: _WHY_CHARS - 3]}..."
+
+
+def for_campaign(path: str) -> tuple[str, ...]:
+    """Return the words of a command that bans for one campaign only; none for all campaigns."""
+    return ("--campaign", path) if path not in {"", "/"} else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """A ban of a host or site. login: who made it. until: None means until it is lifted."""
+    """A ban of a host or site.
+
+    login: who made it. until: None means until it is lifted. path: the campaign that it is for,
+    with all below it.
+    """
 
     kind: PlaceKind
     name: str
@@ -21,11 +46,13 @@ class Ban:
     login: str
     banned_at: datetime
     until: datetime | None
+    path: str = field(default="/", kw_only=True)
 
     @property
     def term(self) -> str:
-        """Its end, in words: `banned until 2026-12-01T08:00:00Z`."""
-        return f"banned until {instant(self.until) if self.until else 'it is lifted'}"
+        """What for and until when, in words: `banned for /x until 2026-12-01T08:00:00Z`."""
+        for_one = "" if self.path == "/" else f" for {self.path}"
+        return f"banned{for_one} until {instant(self.until) if self.until else 'it is lifted'}"
 
     @property
     def about(self) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final, Literal, TypeAlias
 
-from taskq.diagnosis.bans import Ban
+from taskq.diagnosis.bans import Ban, PlaceKind, failing_why, for_campaign
 from taskq.diagnosis.evidence import RunTimeSums, Share, share
 from taskq.diagnosis.judging import (
     Judgement,
@@ -22,6 +22,7 @@ from taskq.diagnosis.judging import (
     split_words,
 )
 from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, SampleSize, by_place, size_of
+from taskq.model.seed import is_within
 from taskq.model.settings import size_text
 from taskq.model.words import command, counted, duration, percent
 from taskq_agent.errors import FailForGood
@@ -53,7 +54,6 @@ _MOST_RAISED: Final = 10.0
 _FEW: Final = 1_000
 _MOST_ATTEMPTS: Final = 20
 _SHOWN: Final = 3
-_WHY_CHARS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,8 @@ class FailureVerdict:
     not enough. why: the evidence, in words. places: the hosts or sites at fault; bans: their bans.
     message: of the latest such attempt, at a host at fault if there is one; empty if it is unknown
     or adds nothing. sample: its size. raised: the option, with its value, that raises the limit
-    that attempts exceeded, or allows as many attempts as chance needs; empty if none.
+    that attempts exceeded, or allows as many attempts as chance needs; empty if none. only: whether
+    other campaigns work at these places.
     """
 
     campaign: str
@@ -105,6 +106,12 @@ class FailureVerdict:
     message: str
     sample: SampleSize
     raised: Sequence[str] = ()
+    only: bool = False
+
+    @property
+    def place_kind(self) -> PlaceKind | None:
+        """Whether hosts or sites are at fault; None if neither are."""
+        return "host" if self.side == "node" else "site" if self.side == "site" else None
 
     @property
     def says_all(self) -> bool:
@@ -119,14 +126,13 @@ class FailureVerdict:
     @property
     def proposal(self) -> str | None:
         """The command that is likely next: a ban, a list of the tasks, or a higher limit."""
-        if self.side in {"node", "site"}:
+        if self.place_kind is not None:
             banned = {ban.name for ban in self.bans}
             names = [name for name in self.places if name not in banned]
-            kind = "host" if self.side == "node" else "site"
             why = failing_why(self.error_class, self.message)
-            return (
-                command(kind, "ban", "--why", why, "--until", "1d", names=names) if names else None
-            )
+            words: tuple[str, ...] = (self.place_kind, "ban", "--why", why, "--until", "1d")
+            words += for_campaign(self.campaign if self.only else "")
+            return command(*words, names=names) if names else None
         if self.raised:
             return command("campaign", "change", self.campaign, *self.raised)
         if self.side == "task" and self.error_class:
@@ -140,16 +146,6 @@ class FailureVerdict:
         if self.side not in {"task", "campaign"} or not self.error_class:
             return None
         return command("retry", "--error-class", self.error_class, names=[self.campaign])
-
-
-def failing_why(error_class: str, message: str) -> str:
-    """Return the reason of a ban: the class and message of failures, in 80 characters at most.
-
-    It leaves out characters that a terminal would not show, since the message came from a node.
-    """
-    text = " ".join("".join(char if char.isprintable() else " " for char in message).split())
-    why = ": ".join(filter(None, (error_class, text))) or "attempts fail"
-    return why if len(why) <= _WHY_CHARS else f"{why[: _WHY_CHARS - 3]}..."
 
 
 def blame(
@@ -214,7 +210,11 @@ def _verdict(
         side=side,
         why=why,
         places=places,
-        bans=[ban for ban in bans if ban.kind == kind and ban.name in places],
+        bans=[
+            ban
+            for ban in bans
+            if ban.kind == kind and ban.name in places and is_within(fates.campaign, ban.path)
+        ],
         message="",
         sample=size,
         raised=raised,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from taskq.diagnosis.bans import for_campaign
 from taskq.diagnosis.blame import FailureVerdict
 from taskq.diagnosis.facts import MAX_OVERDUE, Facts, FailedTasks
 from taskq.diagnosis.fleet import Findings
@@ -249,10 +250,13 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
     for place in [*sites[:_MOST_SHOWN], *hosts[:_MOST_SHOWN]]:
         if place.ban is None:
             slowed = "; until then its agents make one attempt at a time" if place.slowed else ""
+            only = f"; only {place.only} fails there, other campaigns work" if place.only else ""
+            for_it = f" for {place.only}" if place.only else ""
             yield Reason(
                 f"failing-{place.kind}",
                 f"{place.kind.capitalize()} {place.name}: {place.verdict}; most often: "
-                f"{place.cause}. Repair that, or ban the {place.kind} until then{slowed}.",
+                f"{place.cause}{only}. Repair that, or ban the {place.kind}{for_it} until "
+                f"then{slowed}.",
                 lost=place.bad,
                 commands=[command("failures", path), *([place.proposal] if place.proposal else [])],
                 figures=_figures(place),
@@ -262,7 +266,9 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
                 f"banned-{place.kind}",
                 f"{place.kind.capitalize()} {place.ban}: {place.ban.why}. "
                 "Lift the ban after the repair.",
-                commands=[command(place.kind, "unban", names=[place.name])],
+                commands=[
+                    command(place.kind, "unban", *for_campaign(place.ban.path), names=[place.name])
+                ],
                 figures=_figures(place),
             )
     if len(hosts) > _MOST_SHOWN:

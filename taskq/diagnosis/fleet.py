@@ -11,6 +11,7 @@ from typing import Final
 from taskq.db.access import Queries
 from taskq.diagnosis.bans import Ban, PlaceKind
 from taskq.diagnosis.blame import FailureVerdict, TaskFates, blame
+from taskq.diagnosis.elsewhere import OtherCampaigns
 from taskq.diagnosis.odd_readings import OddReader, OddReadings, read_odd_results
 from taskq.diagnosis.odd_results import OddResults
 from taskq.diagnosis.places import LostHost, Place, Presence, compare_places
@@ -50,12 +51,17 @@ class Fleet:
         *,
         why: str,
         until: datetime | timedelta | None = None,
+        campaign: str = "/",
     ) -> int:
-        """Ban a host or site; return how many agents there were not draining before.
+        """Ban a host or site; return how many agents there get an order that they did not have.
 
         The answer to their next heartbeat orders them to drain, with the reason: they claim no
         more, finish the tasks they hold, and leave. An agent that starts there is refused with the
-        reason until the ban ends. The ban replaces an earlier one.
+        reason until the ban ends. The ban replaces an earlier one for the same campaign.
+
+        campaign: only this campaign and all below it: agents that serve more leave it out and work
+        on for others, those that serve nothing else drain. A host or site can be banned for 16
+        campaigns.
 
         name: as agents name it. An agent may give another name; to keep out an agent for certain,
         revoke its token. until: an aware instant, or a duration; None means until it is lifted.
@@ -72,11 +78,16 @@ class Fleet:
         if lifetime_s is not None and lifetime_s < 1:
             raise UsageError("the end of a ban must be in the future")
         values = {"name": name, "why": why.strip(), "lifetime_s": lifetime_s}
-        return int(self._database.value("ban", kind=kind, **values))
+        path = check_path(campaign)
+        return int(self._database.value("ban", kind=kind, path=path, **values))
 
-    def unban(self, kind: PlaceKind, name: str) -> bool:
-        """Lift a ban; return whether there was one. Agents that already drain still leave."""
-        return bool(self._database.value("unban", kind=kind, name=name))
+    def unban(self, kind: PlaceKind, name: str, *, campaign: str | None = None) -> bool:
+        """Lift the bans of a place; return whether there was one. Agents that drain still leave.
+
+        campaign: only the ban for this campaign; "/" is the one for all. None lifts all its bans.
+        """
+        path = None if campaign is None else check_path(campaign)
+        return bool(self._database.value("unban", kind=kind, name=name, path=path))
 
     def bans(self) -> list[Ban]:
         """Return the bans that have not ended, latest first."""
@@ -92,12 +103,13 @@ class Fleet:
         present, sample = self._presence(path), self._sample(path)
         odd = self._read_odd(self._database, check_path(path))
         return self._compared(
-            "host", present, sample, self.bans(), odd=odd.hosts, lost=self._lost(path)
+            "host", present, sample, self.bans(), path=path, odd=odd.hosts, lost=self._lost(path)
         )
 
     def sites(self, path: str = "/") -> list[Place]:
         """Compare the sites whose agents serve a campaign, as `hosts` does."""
-        return self._compared("site", self._presence(path), self._sample(path), self.bans())
+        present, sample = self._presence(path), self._sample(path)
+        return self._compared("site", present, sample, self.bans(), path=path)
 
     def failures(self, path: str = "/", *, limit: int = 20) -> list[FailureVerdict]:
         """Judge whose fault failures at and below a path are, by campaign and class.
@@ -115,8 +127,8 @@ class Fleet:
         sample, present = read_sample(self._database, path, ended), self._presence(path)
         bans, odd = self.bans(), self._read_odd(self._database, path)
         return Findings(
-            hosts=self._compared("host", present, sample, bans, odd=odd.hosts),
-            sites=self._compared("site", present, sample, bans),
+            hosts=self._compared("host", present, sample, bans, path=path, odd=odd.hosts),
+            sites=self._compared("site", present, sample, bans, path=path),
             failures=self._judged(path, limit, sample, bans),
             odd=odd,
         )
@@ -135,15 +147,20 @@ class Fleet:
     def _judged(
         self, path: str, limit: int, sample: Sample, bans: Iterable[Ban]
     ) -> list[FailureVerdict]:
+        others = OtherCampaigns(self._database, path, sample)
         rows = self._database.rows("failing_tasks", path=path, most=MOST)
         fates = [TaskFates(**row) for row in rows]
         verdicts = blame(sample.groups, fates, limit, bans, sample.size)
         for number, verdict in enumerate(verdicts[:MOST_MESSAGES]):
             if verdict.says_all:
                 continue
+            kind, only = verdict.place_kind, False
+            if kind is not None:
+                fails_in = {others.fails_only_in(kind, name) for name in verdict.places}
+                only = fails_in == {verdict.campaign}
             host = verdict.places[0] if verdict.side == "node" else None
             message = self._message(verdict.campaign, host, verdict.error_class)
-            verdicts[number] = replace(verdict, message=message)
+            verdicts[number] = replace(verdict, message=message, only=only)
         return verdicts
 
     def _compared(
@@ -153,12 +170,23 @@ class Fleet:
         sample: Sample,
         bans: Iterable[Ban],
         *,
+        path: str,
         odd: Iterable[OddResults] = (),
         lost: Iterable[LostHost] = (),
     ) -> list[Place]:
-        places = compare_places(kind, present, sample.groups, bans, sample.size, lost=lost)
+        places = compare_places(
+            kind, present, sample.groups, bans, sample.size, lost=lost, path=path
+        )
         wrong = {result.host: f"{result.evidence} ({result.campaign})" for result in odd}
-        places = [replace(place, wrong=wrong.get(place.name, "")) for place in places]
+        others = OtherCampaigns(self._database, path, sample)
+        places = [
+            replace(
+                place,
+                wrong=wrong.get(place.name, ""),
+                only=others.fails_only_in(kind, place.name) if place.is_failing else "",
+            )
+            for place in places
+        ]
         for number, place in enumerate(places[:MOST_MESSAGES]):
             if place.is_failing and place.worst is not None:
                 campaign, error_class = place.worst

@@ -27,6 +27,10 @@ _ROUNDS: Final = 3
 _LEAST_SPLIT: Final = 3
 _SPLIT: Final = 0.4
 
+#: Attempts that succeed in other campaigns, so that a place works; the part that may fail there.
+LEAST_WELL: Final = 5
+_FEW_BAD: Final = 0.1
+
 #: The least factor of slowness that is reported: machines differ by less.
 NOTABLE: Final = 1.5
 
@@ -89,6 +93,27 @@ class Judgement:
             for campaign in here
         }
         return slowness(here, elsewhere)
+
+    def fails_only_in(self, name: str) -> str:
+        """Return the one campaign that fails there, if others clearly work there; else nothing.
+
+        These have some successful attempts there, and their share of bad ones is usual.
+        """
+        here = self.ends.get(name, {})
+        worst = max(sorted(here), key=lambda campaign: here[campaign][0], default="")
+        others = {campaign: found for campaign, found in here.items() if campaign != worst}
+        bad = sum(part for part, _ in others.values())
+        whole = sum(every for _, every in others.values())
+        if whole - bad < LEAST_WELL:
+            return ""
+        elsewhere = {}
+        for campaign in others:
+            part, every = self._all_ends.get(campaign, (0, 0))
+            own_part, own = (0, 0) if name in self.failing else here[campaign]
+            elsewhere[campaign] = part - own_part, every - own
+        found = compare(others, elsewhere)
+        usual = _FEW_BAD if found is None else max(_FEW_BAD, found.elsewhere.share)
+        return worst if bad <= usual * whole else ""
 
     def _measure(self) -> None:
         """Add up the attempts of the places that do not stand out."""

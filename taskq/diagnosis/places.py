@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from taskq.diagnosis.bans import Ban, PlaceKind
-from taskq.diagnosis.blame import failing_why
+from taskq.diagnosis.bans import Ban, PlaceKind, failing_why, for_campaign
 from taskq.diagnosis.evidence import LEAST_RUNS, Comparison, RunTimeSums, Slowness
 from taskq.diagnosis.judging import (
     NOTABLE,
@@ -20,10 +19,12 @@ from taskq.diagnosis.judging import (
     failing_hosts_apart,
     is_failing,
     is_slow,
+    is_split,
     run_times,
     slow_elsewhere_too,
 )
 from taskq.diagnosis.sample import BAD, AttemptGroup, SampleSize, by_place, size_of
+from taskq.model.seed import is_within
 from taskq.model.words import command, instant, percent
 
 
@@ -81,15 +82,18 @@ class Place:
     site: of a host; several are joined. slowed, draining, silent: numbers of agents. suspect: why
     the keeper slowed the host. warnings: words of `WARNINGS` from some of its agents. gone: why no
     agent is at work at a host where some were lately; empty if unknown. ban: None if agents may
-    come. attempts: those that succeeded or failed here; bad: those that failed, were lost with
-    their agent, or were refused. failing: the share of bad attempts here and elsewhere in the same
-    campaigns; None if there are none elsewhere. run_s: the typical run time, a geometric mean.
-    slow: how many times as long as elsewhere. use: the share of the slots' time in which a payload
-    ran; None if unknown. apart: failing hosts of a site that mostly does not fail; failing leaves
-    them out. work: the place's share of all successful attempts; None if there are none. worst:
-    campaign and class with most bad attempts; None if none has a class. message: of the latest of
-    these; empty if unknown. sample: its size. wrong: why its results cannot be right; empty if they
-    can.
+    come: the ban that holds for the campaign, else one for what mostly fails. bans: all its bans,
+    also for campaigns below. attempts: those that succeeded or failed here; bad: those that failed,
+    were lost with their agent, or were refused. failing: the share of bad attempts here and
+    elsewhere in the same campaigns; None if there are none elsewhere. run_s: the typical run time,
+    a geometric mean. slow: how many times as long as elsewhere. use: the share of the slots' time
+    in which a payload ran; None if unknown. apart: failing hosts of a site that mostly does not
+    fail; failing leaves them out. only: the one campaign that fails there, while others do as well
+    as elsewhere; empty if there is none. split: of how many hosts so many fail that none is the
+    exception; else 0. work: the place's share of all successful attempts; None if there are none.
+    worst: campaign and class with most bad attempts; None if none has a class. message: of the
+    latest of these; empty if unknown. sample: its size. wrong: why its results cannot be right;
+    empty if they can.
     """
 
     kind: PlaceKind
@@ -111,11 +115,14 @@ class Place:
     slow: Slowness | None
     use: float | None
     apart: Sequence[str]
+    bans: Sequence[Ban]
     work: float | None
     worst: tuple[str, str] | None
     message: str
     sample: SampleSize
     wrong: str = ""
+    only: str = ""
+    split: int = 0
 
     @property
     def banned(self) -> str | None:
@@ -184,8 +191,8 @@ class Place:
 
     @property
     def proposal(self) -> str | None:
-        """The command that bans the place, if it clearly fails; else None."""
-        return self._ban(self.cause) if self.is_failing else None
+        """The command that bans the place, if it is an exception that clearly fails; else None."""
+        return self._ban(self.cause) if self.is_failing and not self.split else None
 
     @property
     def choice(self) -> str | None:
@@ -195,7 +202,7 @@ class Place:
         return self._ban(f"{self.slow.times:.1f} times as slow")
 
     def _ban(self, why: str) -> str | None:
-        words = (self.kind, "ban", "--why", why, "--until", "1d")
+        words = (self.kind, "ban", "--why", why, "--until", "1d", *for_campaign(self.only))
         return None if self.ban else command(*words, names=[self.name])
 
 
@@ -207,12 +214,13 @@ def compare_places(
     size: SampleSize | None = None,
     *,
     lost: Iterable[LostHost] = (),
+    path: str = "/",
 ) -> list[Place]:
     """Return the named hosts or sites: failing ones first, then slow ones, others, banned ones.
 
     size: of the sample; None if there are no more attempts than these. lost: hosts without agents.
-    A site is judged without a few hosts of it that fail, and never by one host. What is outdated
-    counts for no verdict.
+    path: the campaign that is looked at. A site is judged without a few hosts of it that fail, and
+    never by one host. What is outdated counts for no verdict.
     """
     there = defaultdict(list)
     for presence in present:
@@ -229,7 +237,10 @@ def compare_places(
         for name, groups in done.items()
     }
     judgement = Judgement(judged)
-    banned = {ban.name: ban for ban in bans if ban.kind == kind}
+    banned = defaultdict(list)
+    for ban in bans:
+        if ban.kind == kind and (is_within(path, ban.path) or is_within(ban.path, path)):
+            banned[ban.name].append(ban)
     gone = {lost_place.host: lost_place for lost_place in lost} if kind == "host" else {}
     successes = _successes(sample)
     places = []
@@ -242,22 +253,26 @@ def compare_places(
             part = slow_elsewhere_too(judged[name], name, judgement)
             several_slow = judgement.slowness(name, part)
             slow = slow if is_slow(several_slow) else several_slow
+        worst = _worst(done[name])
         place = Place(
             kind=kind,
             name=name,
-            ban=banned.get(name),
+            ban=_ban_of(banned[name], path, worst),
+            bans=banned[name],
             gone=gone[name].text if name in gone else "",
             failing=failing,
             slow=slow,
             apart=apart.get(name, []),
             work=_successes(done[name]) / successes if successes else None,
-            worst=_worst(done[name]),
+            worst=worst,
             message="",
             sample=size,
             **_presence(kind, there[name], done[name]),
             **_past(done[name]),
         )
         places.append(place)
+    if kind == "host":
+        places = _noting_split(places)
     places.sort(
         key=lambda place: (
             place.ban is not None,
@@ -268,6 +283,24 @@ def compare_places(
         )
     )
     return places
+
+
+def _noting_split(hosts: list[Place]) -> list[Place]:
+    """Return the hosts, noting in the failing ones if these are no exceptions."""
+    failing = sum(host.is_failing and host.ban is None for host in hosts)
+    judged = sum(host.attempts > 0 for host in hosts)
+    if not is_split(failing, judged):
+        return hosts
+    return [replace(host, split=judged) if host.is_failing else host for host in hosts]
+
+
+def _ban_of(bans: Sequence[Ban], path: str, worst: tuple[str, str] | None) -> Ban | None:
+    """Return the ban that holds for all of a campaign, else for the one below that mostly fails."""
+    for campaign in (path, *(worst or ())[:1]):
+        for ban in sorted(bans, key=lambda ban: ban.path):
+            if is_within(campaign, ban.path):
+                return ban
+    return None
 
 
 def _successes(groups: Iterable[AttemptGroup]) -> int:

@@ -70,10 +70,11 @@ class DirectTransport:
         """Open a session, or find the one that this hello's key has opened."""
         with _statements_on(self._exchange_connection) as statements:
             session = self._find_or_open(statements, hello)
+            banned = heartbeats.campaign_bans(statements.value("session_bans", session=session))
             self._hellos[session] = hello
             self._known_on[self._exchange_connection] = self._exchange_connection.timeline
         self._path, self._offers = hello.campaign, hello.offers
-        return Welcome(session=session, heartbeat_s=self._lease_s / 4, lease_s=self._lease_s)
+        return Welcome(session, self._lease_s / 4, self._lease_s, banned=banned)
 
     def _find_or_open(self, statements: Statements, hello: Hello) -> int:
         """Return the session that this hello's key has opened, or open one."""

@@ -21,6 +21,7 @@ from taskq.dispatch.fair_queue import LargeTurns
 from taskq.dispatch.halves import in_halves
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.model.errors import UsageError
+from taskq_agent.campaign_news import CampaignBan
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.held_claims import LeftOfClaim
 from taskq_agent.json_limits import has_nul_escape
@@ -68,11 +69,17 @@ def outcome(row: Row | None, timeline: int, why: str = "") -> HeartbeatAnswer | 
     left = tuple(
         LeftOfClaim(campaign, lease, tuple(tasks)) for campaign, lease, tasks in row["kept"] or ()
     )
-    answer = HeartbeatAnswer(stop, orders, timeline, row["suspect"] or "", left)
+    banned = campaign_bans(row["banned"])
+    answer = HeartbeatAnswer(stop, orders, timeline, row["suspect"] or "", left, banned)
     if not row["follow"]:
         return answer
     follow = tuple(Held(campaign, task, lease) for campaign, task, lease in row["follow"])
     return FollowingAnswer(**vars(answer), follow=follow)
+
+
+def campaign_bans(found: list[dict[str, str]] | None) -> tuple[CampaignBan, ...]:
+    """Return the bans that a session is noted with, as `session_bans()` returns them."""
+    return tuple(CampaignBan(**ban) for ban in found or ())
 
 
 def encoded(heartbeat: Heartbeat) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 from taskq.db.connections import Database
 from taskq.db.tokens import session_token
 from taskq.dispatch.fair_share import Scope
-from taskq.dispatch.heartbeats import BATCH_S, HeartbeatBatcher
+from taskq.dispatch.heartbeats import BATCH_S, HeartbeatBatcher, campaign_bans
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
 from taskq.gateway.end_waits import EndWaits
@@ -133,7 +133,8 @@ class Service:
         if front is not None:  # a heartbeat must name pooled tasks before their deadline
             heartbeat_s = min(heartbeat_s, front.heartbeat_s)
         now = time.time() + self.clock_ahead_s
-        return Welcome(row["session_id"], heartbeat_s, lease_s, session, now)
+        banned = campaign_bans(row["banned"])
+        return Welcome(row["session_id"], heartbeat_s, lease_s, session, now, banned)
 
     async def close_session(self, token: str, body: bytes) -> None:
         """End a session; its tasks are handed out again. body: why, in JSON; or empty.

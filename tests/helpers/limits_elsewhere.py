@@ -38,6 +38,13 @@ OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "`others`",
     ),
     (
+        "sql/functions/sessions/ban.sql",
+        r"v_most_campaigns .* := (\d+)",
+        "",
+        "campaigns for which a host or site is banned",
+        "TQ409",
+    ),
+    (
         "sql/functions/owners/set_quota.sql",
         r"1 to (\d+) char",
         "_CHARS",

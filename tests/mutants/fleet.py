@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _BANS: Final = ("tests/integration/sessions/test_bans.py",)
+_CAMPAIGN_BANS: Final = ("tests/integration/sessions/test_campaign_bans.py",)
 _EVIDENCE: Final = (
     "tests/unit/test_fleet_evidence.py",
     "tests/unit/test_fleet_verdicts.py",
@@ -24,9 +25,9 @@ FLEET: Final = (
     ),
     Mutant(
         "ban-never-ends",
-        "sql/functions/sessions/banned.sql",
-        "       and b.name = p_host\n       and (b.until > clock_timestamp()) is not false;\n",
-        "       and b.name = p_host;\n",
+        "sql/functions/sessions/bans_at.sql",
+        "            and (b.until > clock_timestamp()) is not false\n",
+        "",
         "A host stays banned when its time is over.",
         _BANS,
     ),
@@ -40,11 +41,35 @@ FLEET: Final = (
     ),
     Mutant(
         "ban-of-a-site-is-looked-for-under-its-host",
-        "sql/functions/sessions/banned.sql",
-        "           and b.name = p_site\n",
-        "           and b.name = p_host\n",
+        "sql/functions/sessions/bans_at.sql",
+        "('site', p_site)",
+        "('site', p_host)",
         "Agents are let in at a site that is banned.",
         ("tests/property/test_queue_model.py",),
+    ),
+    Mutant(
+        "ban-for-a-campaign-drains-all",
+        "sql/functions/sessions/ban.sql",
+        "        p_path, p_sites =>",
+        "        '/', p_sites =>",
+        "A host that cannot run one campaign is lost for all.",
+        _CAMPAIGN_BANS,
+    ),
+    Mutant(
+        "new-session-does-not-learn-of-a-ban-for-a-campaign",
+        "sql/functions/sessions/admit_agent.sql",
+        "           taskq.campaign_bans(left(p_host, 200), left(p_site, 200), p_path)\n",
+        "           null::jsonb\n",
+        "An agent that restarts begins tasks of a campaign that its host is banned for.",
+        _CAMPAIGN_BANS,
+    ),
+    Mutant(
+        "ban-for-a-campaign-stays-in-sessions",
+        "sql/functions/sessions/drain_banned.sql",
+        "        or b.until > p_since and b.until <= v_now;\n",
+        "        ;\n",
+        "Agents leave a campaign out although the ban has ended.",
+        _CAMPAIGN_BANS,
     ),
     Mutant(
         "session-opened-meanwhile-escapes-a-ban",
@@ -89,10 +114,10 @@ FLEET: Final = (
     Mutant(
         "evidence-from-before-a-ban-was-lifted",
         "sql/functions/sessions/unban.sql",
-        """    update taskq.ban b
-       set until = v_now
+        """        update taskq.ban b
+           set until = v_now
 """,
-        "    delete from taskq.ban b\n",
+        "        delete from taskq.ban b\n",
         "A host that was repaired and let in again stays accused, and is banned anew.",
         ("tests/integration/explaining/test_failed.py",),
     ),

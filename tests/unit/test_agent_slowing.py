@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from taskq_agent.campaign_news import CampaignOutcomes
 from taskq_agent.core import events as ev
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import DONE, FAILED, RELEASED, CampaignOutcomes, Orders, Trouble
+from taskq_agent.protocol import DONE, FAILED, RELEASED, Orders, Trouble
 from taskq_agent.throttle import COMPARED_ATTEMPTS, COMPARED_S, FAILURES, FAST_S
 from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskq_agent.campaign_news import CampaignOutcomes
 from taskq_agent.lease_ids import LeaseIds
 from taskq_agent.protocol import (
     ACCEPTED,
     DONE,
     Ack,
     Answer,
-    CampaignOutcomes,
     CampaignTerms,
     Heartbeat,
     HeartbeatAnswer,

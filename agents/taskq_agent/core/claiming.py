@@ -8,6 +8,7 @@ from typing import Callable, Iterable, Optional, Set, Tuple
 from taskq_agent import exit_codes
 from taskq_agent.backoff import Backoff, CampaignBackoff
 from taskq_agent.core.call_state import CallState
+from taskq_agent.core.campaign_bans import CampaignBans
 from taskq_agent.core.gathering import Gathering
 from taskq_agent.core.held_tasks import HeldTasks
 from taskq_agent.core.rationing import Rationing
@@ -41,8 +42,9 @@ class Claiming:
     stop_at: when the last running tasks must be stopped, so that all is handed back in time.
     claim_at: no claim is made before; the last one found nothing, or the queue ordered a pause.
     throttle: limits claims while everything fails. campaign_backoff: campaigns to leave out, since
-    they cannot run here. campaign_runs: how long tasks without a time limit last. busy_at: when the
-    agent last held anything. gathering: sizes of batches. rationing: the room of the node.
+    they cannot run here; campaign_bans: those for which this node is banned. campaign_runs: how
+    long tasks without a time limit last. busy_at: when the agent last held anything. gathering:
+    sizes of batches. rationing: the room of the node.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Claiming:
         self._was_busy = False
         self.throttle = Throttle(uniform)
         self.campaign_backoff = CampaignBackoff(settings.campaign_backoff_s, uniform)
+        self.campaign_bans = CampaignBans()
         self.campaign_runs = CampaignRuns()
         self.busy_at = now
         self._settings = settings
@@ -262,6 +265,8 @@ class Claiming:
         without: Tuple[Tuple[int, int], ...] = ()
         if self.campaign_backoff:
             without = self.campaign_backoff.without(held_tasks.campaigns(), now)
+        if banned := self.campaign_bans.without():
+            without = tuple(sorted([*dict.fromkeys((*banned, *without))][:MAX_WITHOUT]))
         if self.stop_at < math.inf and (too_long := self.campaign_runs.above(self.stop_at - now)):
             without = tuple(sorted({*without, *too_long})[:MAX_WITHOUT])
         if full := self.rationing.without(held_tasks.queue.values(), now):

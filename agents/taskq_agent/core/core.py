@@ -163,6 +163,7 @@ class AgentCore:
         self._call_answered()
         self._calls.opened(welcome, self._now)
         self._out.add(ev.StartHeartbeats(welcome))
+        self._task_flow.set_bans(welcome.banned)
         text = "session %d is open: serving %s with %d slot%s"
         path, slots = self._settings.campaign, self._settings.slots
         plural = "" if slots == 1 else "s"
@@ -243,6 +244,7 @@ class AgentCore:
             self._delivery.saw_timeline(event.timeline, self._now)
             reported = self._trouble_reported = self._trouble_in_heartbeat
             self._task_flow.set_suspect(event.suspect, self._now, reported=reported)
+            self._task_flow.set_bans(event.banned)
             self._follow_orders(event.orders)
 
     def _follow_orders(self, orders: Orders) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, List, Optional, Tuple, Union
 
+from taskq_agent.campaign_news import CampaignBan
 from taskq_agent.errors import TransportError
 from taskq_agent.handlers.base import Ended
 from taskq_agent.held_claims import LeftOfClaim
@@ -54,13 +55,14 @@ class HeartbeatFailed:
 class HeartbeatAnswered:
     """A heartbeat of this session was answered, with these orders, by a server of this timeline.
 
-    suspect: see `HeartbeatAnswer`.
+    suspect, banned: see `HeartbeatAnswer`.
     """
 
     session: int
     orders: Orders
     timeline: int = 0
     suspect: str = ""
+    banned: Tuple[CampaignBan, ...] = ()
 
 
 @dataclass(frozen=True)

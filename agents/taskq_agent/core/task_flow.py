@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from itertools import islice
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
+from taskq_agent.campaign_news import CampaignBan
 from taskq_agent.core import events as ev
 from taskq_agent.core.claiming import Claiming
 from taskq_agent.core.events import Outbox
@@ -47,8 +48,8 @@ class TaskFlow:
         """Accept the tasks that a claim got; return how many were kept.
 
         It hands back at once tasks that cannot end in time, that were claimed before the agent was
-        throttled, for which the node has no room, or that it cannot run; and all tasks while it
-        shuts down.
+        throttled, for which the node has no room or is banned, or that it cannot run; and all tasks
+        while it shuts down.
         """
         campaigns = {campaign.campaign: campaign for campaign in answer.campaigns}
         self._claiming.note_terms(answer.campaigns)
@@ -66,6 +67,7 @@ class TaskFlow:
                 or not self._claiming.fits(campaign, now)
                 or self._is_throttled(now)
                 or self._is_excluded(campaign, now)
+                or self._claiming.campaign_bans.cover(campaign)
             ):
                 self._hand_back(task)
             elif not intake.takes(campaign):
@@ -262,6 +264,15 @@ class TaskFlow:
             )
         elif was and not why:
             self._out.log(logging.WARNING, "this host is like others again: claiming as usual")
+
+    def set_bans(self, bans: Tuple[CampaignBan, ...]) -> None:
+        """Note for which campaigns this host or site is banned; hand back their queued tasks."""
+        queue, campaign_bans = self._held_tasks.queue, self._claiming.campaign_bans
+        for ban in campaign_bans.set(bans):
+            text = "%s is left out from now on, since this host or site is banned for it: %s"
+            self._out.log(logging.WARNING, text, ban.path, ban.why)
+        for held in [held for held, it in queue.items() if campaign_bans.cover(it.campaign)]:
+            self._hand_back(queue.pop(held).task)
 
     def _update_throttle(self, report: Report, running: RunningTask, now: float) -> None:
         """Count the outcome; if the throttle engages, hand back all tasks that have not begun."""

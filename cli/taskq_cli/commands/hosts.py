@@ -7,9 +7,9 @@ from typing import Any, Final
 import click
 
 from taskq_cli.commands import places
-from taskq_cli.commands.places import ban_options, list_options
+from taskq_cli.commands.places import ban_options, list_options, unban_options
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import path_argument, reading_options, shared_options
+from taskq_cli.options.shared import path_argument, reading_options
 from taskq_cli.program import ListGroup
 
 _names: Final = click.argument("names", metavar="HOST...", nargs=-1, required=True)
@@ -37,24 +37,32 @@ def ban(invocation: Invocation, names: tuple[str, ...], **how: Any) -> None:
     ban ends. HOST is what `taskq host` shows. The command asks first if no agent has lately been
     there.
 
+    With --campaign, agents there that serve more than that campaign leave it out and work on for
+    others, such as where a program of it lacks a library. Those that serve nothing else leave. A
+    host can be banned for 16 campaigns. An agent leaves out 16 campaigns at a time: if more lie
+    below PATH, tasks of the others still reach it, and it hands them back at once, not begun.
+
     Example:
       taskq host ban n17 --why "its scratch disk is full" --until 12h
+      taskq host ban n17 --why "its glibc is too old" --campaign /demo
     """
     places.ban(invocation, "host", names, **how)
 
 
 @hosts.command()
 @_names
-@shared_options
-def unban(invocation: Invocation, names: tuple[str, ...]) -> None:
+@unban_options
+def unban(invocation: Invocation, names: tuple[str, ...], campaign: str | None) -> None:
     """Lift the bans of hosts: agents may start there again.
+
+    Lifts all bans of each, also those for single campaigns; with --campaign only that one.
 
     Agents that were ordered to leave still leave.
 
     Example:
       taskq host unban n17
     """
-    places.unban(invocation, "host", names)
+    places.unban(invocation, "host", names, campaign)
 
 
 @hosts.command("list")

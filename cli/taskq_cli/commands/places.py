@@ -13,6 +13,7 @@ import click
 
 from taskq import Client
 from taskq.diagnosis.bans import PlaceKind
+from taskq.diagnosis.judging import split_words
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import some
 from taskq.diagnosis.tables.agents import AGENTS
@@ -40,7 +41,11 @@ _MOST_VERDICTS: Final = 5
 
 _MOST_AGENTS: Final = 20_000
 
+_campaign = click.option(
+    "--campaign", metavar="PATH", help="Only this campaign, with all below it. [default: all]"
+)
 ban_options: Final = together(
+    _campaign,
     click.option(
         "--why", required=True, metavar="TEXT", help="The reason, which agents and operators see."
     ),
@@ -55,6 +60,7 @@ ban_options: Final = together(
     yes_option,
     shared_options,
 )
+unban_options: Final = together(_campaign, shared_options)
 list_options: Final = together(
     path_argument(default="/"),
     click.option("--banned", is_flag=True, help="List the bans instead, with their reasons."),
@@ -70,6 +76,7 @@ def ban(
     *,
     why: str,
     until: datetime | timedelta | None,
+    campaign: str | None,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -79,9 +86,13 @@ def ban(
         agents = Counter(getattr(agent, kind) for agent in client.agents("/", limit=_MOST_AGENTS))
         if unknown := [name for name in names if name not in agents]:
             unknown = _unseen(client, kind, unknown)
+        from_path = campaign or "/"
+        if campaign is not None:
+            client.campaign(campaign)
+        for_it = "" if from_path == "/" else f" for {from_path}"
         if dry_run:
             there = counted(sum(agents[name] for name in names), "agent")
-            would = f"{counted(len(names), kind)} would be banned, with {there}"
+            would = f"{counted(len(names), kind)} would be banned{for_it}, with {there}"
             new = f", {one_line(', '.join(unknown))} unknown so far" if unknown else ""
             record = {plural: list(names), "unknown": unknown, "dry_run": True}
             write_record(invocation.output, record, f"{would}{new}; nothing was changed.")
@@ -89,15 +100,20 @@ def ban(
         if unknown:
             named = one_line(", ".join(unknown))
             confirm(f"No agent has lately been at the {kind} {named}. Ban it?", yes=yes)
-        leaving = sum(client.fleet.ban(kind, name, why=why, until=until) for name in names)
-    text = f"{counted(len(names), kind)} banned; {counted(leaving, 'agent')} ordered to leave."
+        leaving = sum(
+            client.fleet.ban(kind, name, why=why, until=until, campaign=from_path) for name in names
+        )
+    order = f"ordered to leave{' it out' if for_it else ''}"
+    text = f"{counted(len(names), kind)} banned{for_it}; {counted(leaving, 'agent')} {order}."
     write_record(invocation.output, {plural: list(names), "agents": leaving}, text)
 
 
-def unban(invocation: Invocation, kind: PlaceKind, names: tuple[str, ...]) -> None:
+def unban(
+    invocation: Invocation, kind: PlaceKind, names: tuple[str, ...], campaign: str | None
+) -> None:
     """Lift bans; fail if none of the places is banned."""
     with invocation.client() as client:
-        lifted = [name for name in names if client.fleet.unban(kind, name)]
+        lifted = [name for name in names if client.fleet.unban(kind, name, campaign=campaign)]
     if not lifted:
         named = one_line(", ".join(names))
         raise Conflict(f"no such {kind} is banned: {named}; see `taskq {kind} list --banned`")
@@ -168,6 +184,8 @@ def _write_verdicts(kind: PlaceKind, path: str, places: Sequence[Place]) -> None
         if kind == "site" and place.choice:
             text += ". Look at its hosts first; ban it only if you can do without it"
         sys.stdout.write(f"\n{paragraph(f'{place.name}: {text}.', filter(None, shown))}")
+    if split := next((place.split for place in places if place.split), 0):
+        sys.stdout.write(f"\n{paragraph(f'Ban none of them yet: {split_words(split)}.')}")
     if kind == "site":
         for place in [place for place in places if place.remark and not place.verdict][
             :_MOST_VERDICTS

@@ -7,9 +7,9 @@ from typing import Any, Final
 import click
 
 from taskq_cli.commands import places
-from taskq_cli.commands.places import ban_options, list_options
+from taskq_cli.commands.places import ban_options, list_options, unban_options
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import path_argument, reading_options, shared_options
+from taskq_cli.options.shared import path_argument, reading_options
 from taskq_cli.program import ListGroup
 
 _names: Final = click.argument("names", metavar="SITE...", nargs=-1, required=True)
@@ -35,7 +35,8 @@ def ban(invocation: Invocation, names: tuple[str, ...], **how: Any) -> None:
     Agents there get the order to leave with the answer to their next heartbeat: they claim no more,
     finish their tasks, and exit. Agents that start there are refused, with the reason, until the
     ban ends. SITE is what `taskq site` shows. An agent can name another site: to keep somebody out,
-    revoke the token. The command asks first if no agent has lately been there.
+    revoke the token. The command asks first if no agent has lately been there. --campaign bans the
+    site for one campaign only, as `taskq host ban` explains.
 
     Example:
       taskq site ban cluster-b --why "the file system is being moved" --until 2026-12-01T08:00Z
@@ -45,16 +46,18 @@ def ban(invocation: Invocation, names: tuple[str, ...], **how: Any) -> None:
 
 @sites.command()
 @_names
-@shared_options
-def unban(invocation: Invocation, names: tuple[str, ...]) -> None:
+@unban_options
+def unban(invocation: Invocation, names: tuple[str, ...], campaign: str | None) -> None:
     """Lift the bans of sites: agents may start there again.
+
+    Lifts all bans of each, also those for single campaigns; with --campaign only that one.
 
     Agents that were ordered to leave still leave.
 
     Example:
       taskq site unban cluster-b
     """
-    places.unban(invocation, "site", names)
+    places.unban(invocation, "site", names, campaign)
 
 
 @sites.command("list")

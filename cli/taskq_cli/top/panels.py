@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import Final
 
 from taskq import Client
-from taskq.diagnosis.bans import PlaceKind
+from taskq.diagnosis.bans import PlaceKind, for_campaign
 from taskq.diagnosis.campaign_tree import Tree
 from taskq.diagnosis.explaining import explained
 from taskq.diagnosis.fleet import Fleet
@@ -266,7 +266,7 @@ def _verdict(place: Place) -> list[render.Picture]:
     lines, commands = [], [place.proposal]
     if (ban := place.ban) is not None:
         lines.append(f"{ban.name} is {ban.about}.")
-        commands = [command(place.kind, "unban", names=[place.name])]
+        commands = [command(place.kind, "unban", *for_campaign(ban.path), names=[place.name])]
     if place.verdict:
         lines.append(f"{place.name}: {place.verdict}.")
     if place.kind == "site" and place.choice:  # slow hosts are more often their site's

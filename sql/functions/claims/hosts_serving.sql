@@ -4,7 +4,8 @@
 -- An agent serves a campaign if its session was opened for that campaign or one above it, and if the agent offers
 -- what the campaign requires, sent a heartbeat within its lease, does not drain, and is not slowed, neither by itself
 -- nor as suspicious. Time in which the server could not hear anybody does not count. Agents that do not name their
--- host are left out: they may be on any host. An agent that has refused the campaign does not serve it while it is
+-- host are left out: they may be on any host. An agent whose host or site
+-- is banned for the campaign does not serve it. An agent that has refused the campaign does not serve it while it is
 -- sure to leave the campaign out: for ten seconds, twice as long after each further refusal, at most ten minutes, up
 -- to a quarter less by chance; see note_refusals(). Then it tries again, and may succeed.
 --
@@ -19,11 +20,12 @@ declare
     v_since constant timestamptz := taskq.serving_since();
     v_hosts integer[] := '{}';
     v_requires text[];
+    v_path text;
     v_lineage bigint[];
     v_scope bigint;
     v_host text;
 begin
-    select c.requires, c.lineage into v_requires, v_lineage
+    select c.requires, c.lineage, c.path into v_requires, v_lineage, v_path
       from taskq.campaign c
      where c.campaign_id = p_campaign;
     foreach v_scope in array coalesce(v_lineage, '{}') loop
@@ -39,6 +41,10 @@ begin
                and not s.drain
                and coalesce((s.said #> '{trouble, failures}')::integer, 0) = 0
                and s.suspect is null
+               and (s.banned is null
+                    or not exists (
+                        select from jsonb_array_elements(s.banned) b
+                         where taskq.at_or_below(v_path, b ->> 'path')))
                and (v_requires = '{}' or taskq.offered(v_requires, s.offers))
                and (select r.last_at
                            + interval '7.5 s' * least(60, 2.0 ^ (least(r.pauses, 9) - 1))

@@ -6,7 +6,7 @@
 -- that were seeded last: claims go in that order. No index has attempts by session, so a host that does little has few
 -- in the sample.
 -- outcome: as in `attempt`, or refused. outdated: claimed before the campaign or an input was last changed, before it
---     was opened again, or before a ban of the host or site ended: failures that were repaired since accuse nobody.
+--     was opened again, or before a ban of the host or site there ended: failures that were repaired since accuse nobody.
 -- run_s: see ran_s(); at least 1 ms.
 -- cut: whether the campaign has more attempts.
 -- result: only if asked for, of first attempts that are done; JSON's null if there is none; null: it is above 8 kB.
@@ -42,6 +42,7 @@ declare
     v_left integer := p_most;
     v_each integer;
     v_since timestamptz;
+    v_path text;
     v_lifted constant boolean := exists (select from taskq.ban b where b.until <= statement_timestamp());
     v_read integer;
 begin
@@ -60,6 +61,7 @@ begin
     for i in 1 .. cardinality(v_chosen) loop
         v_each := v_left / (cardinality(v_chosen) - i + 1);
         v_since := (select r.since from taskq.refused r where r.campaign_id = v_chosen[i]);
+        v_path := (select c.path from taskq.campaign c where c.campaign_id = v_chosen[i]);
         return query
             select a.campaign_id, a.task_id, a.session_id, a.claimed_at, a.ended_at, a.error_class,
                    case when a.refused then 'refused' else a.outcome::text end,
@@ -85,6 +87,7 @@ begin
                   cross join lateral (values ('host', n.host), ('site', n.site)) as p (kind, name)
                    join taskq.ban b on b.kind = p.kind
                                    and b.name = p.name
+                                   and taskq.at_or_below(v_path, b.path)
                                    and b.until <= statement_timestamp()
                   where n.session_id = a.session_id
                     and v_lifted

@@ -5,7 +5,7 @@
 --     parameters and the errors.
 -- session: its id. opened: whether it is new.
 -- Error TQ403: the key's session was opened with another token, or with none; or the host or site is
--- banned, unless the key has a session already. For a ban that commits meanwhile see drain_banned(). Error
+-- banned for the campaign or one above, unless the key has a session already. For a ban that commits meanwhile see drain_banned(). Error
 -- 23505 for session_pkey: the sequence is behind, see mend_sequences().
 -- Index: session_key_key, ban_pkey.
 create or replace function taskq.admit_agent(
@@ -30,14 +30,15 @@ as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     v_found record;
-    v_banned constant text := taskq.banned(left(p_host, 200), left(p_site, 200));
+    v_banned constant text := taskq.banned(left(p_host, 200), left(p_site, 200), p_path);
 begin
     insert into taskq.session (
            key, campaign_id, opened_at, heartbeat_at, lease_s, slots, pid, agent, host, site,
-           release, offers, token_id, token_hash, address)
+           release, offers, token_id, token_hash, address, banned)
     select p_key, taskq.campaign_id(p_path), v_now, v_now, p_lease_s, p_slots, p_pid,
            left(p_agent, 200), left(p_host, 200), left(p_site, 200), left(p_release, 50),
-           taskq.checked_tags('offers', p_offers), p_token, p_token_hash, p_address
+           taskq.checked_tags('offers', p_offers), p_token, p_token_hash, p_address,
+           taskq.campaign_bans(left(p_host, 200), left(p_site, 200), p_path)
      where v_banned is null
     -- Two concurrent calls with the same key have the same token: either constraint may fail first.
     on conflict do nothing

@@ -1,12 +1,15 @@
--- ban(kind, name, why, lifetime_s): keeps agents away from a host or site: those at work there drain, and
--- no new session is opened there, see admit_agent(), until the ban ends or is lifted. Replaces an earlier ban.
+-- ban(kind, name, why, lifetime_s, path): keeps agents away from a host or site, for all campaigns or for one with all
+-- below it, until the ban ends or is lifted. Those at work there that serve nothing else drain, and no such session is
+-- opened there, see admit_agent(). Agents that serve more leave the campaign out. Replaces an earlier ban of the same
+-- host or site for the same campaign.
 --
 -- kind: host or site. name: as agents name it; they may give another name, so to keep somebody out for
---     safety, revoke the token. lifetime_s: seconds until the ban ends; null: when it is lifted.
--- Result: how many agents were not draining before. They get the order, with the reason, with the
---     answer to their next heartbeat, and work on what they hold.
--- Error TQ400: not such a kind, name, reason or time. Error TQ409: there are 1,000 bans, and none has ended;
---     else the one that ended first makes room.
+--     safety, revoke the token. lifetime_s: seconds until the ban ends; null: when it is lifted. path: the campaign.
+-- Result: how many agents were not draining before, or did not leave the campaign out. They get the order, with the
+--     reason, with the answer to their next heartbeat, and work on what they hold.
+-- Error TQ400: not such a kind, name, reason or time. Error TQ404: no such campaign. Error TQ409: there are 1,000 bans,
+--     and none has ended; else the one that ended first makes room. Or the host or site is banned for 16 campaigns:
+--     its agents get their list with each heartbeat.
 --
 -- Moves no task, and no claim or report reads it; it costs as much as drain_sessions(). For a session that is
 -- being opened meanwhile see drain_banned().
@@ -18,14 +21,17 @@ create or replace function taskq.ban(
     p_kind text,
     p_name text,
     p_why text,
-    p_lifetime_s double precision default null
+    p_lifetime_s double precision default null,
+    p_path text default '/'
 )
 returns integer
 language plpgsql
 as $$
 declare
     v_most constant integer := 1000;
+    v_most_campaigns constant integer := 16;
     v_now constant timestamptz := clock_timestamp();
+    v_noted integer;
 begin
     if (p_kind in ('host', 'site')
         and length(p_name) between 1 and 200
@@ -36,24 +42,41 @@ begin
                         ' lasts from 1 s to 10 years'
             using errcode = 'TQ400';
     end if;
+    perform taskq.campaign_id(p_path);
+    if p_path <> '/'
+       and (select count(*)
+              from taskq.ban b
+             where b.kind = p_kind
+               and b.name = p_name
+               and b.path not in ('/', p_path)
+               and (b.until > v_now) is not false) >= v_most_campaigns then
+        raise exception 'the % % is banned for % campaigns; ban it for one above them, or for all', p_kind, p_name,
+                v_most_campaigns
+            using errcode = 'TQ409';
+    end if;
     if (select count(*) from taskq.ban) >= v_most
-       and not exists (select from taskq.ban b where b.kind = p_kind and b.name = p_name) then
+       and not exists (
+           select from taskq.ban b where b.kind = p_kind and b.name = p_name and b.path = p_path) then
         delete from taskq.ban b
-         where (b.kind, b.name) = (
-               select e.kind, e.name from taskq.ban e where e.until <= v_now order by e.until limit 1);
+         where (b.kind, b.name, b.path) = (
+               select e.kind, e.name, e.path from taskq.ban e where e.until <= v_now order by e.until limit 1);
         if not found then
             raise exception 'there are % bans; lift some', v_most using errcode = 'TQ409';
         end if;
     end if;
-    insert into taskq.ban (kind, name, why, login, banned_at, until)
-    values (p_kind, p_name, p_why, session_user, v_now, v_now + make_interval(secs => p_lifetime_s))
-        on conflict (kind, name) do update
+    insert into taskq.ban (kind, name, path, why, login, banned_at, until)
+    values (p_kind, p_name, p_path, p_why, session_user, v_now, v_now + make_interval(secs => p_lifetime_s))
+        on conflict (kind, name, path) do update
        set why = excluded.why,
            login = excluded.login,
            banned_at = excluded.banned_at,
            until = excluded.until;
-    return taskq.drain_sessions(
-        '/', p_sites => case p_kind when 'site' then array[p_name] end,
+    v_noted := case when p_path = '/' then 0
+                    else taskq.note_bans(
+                        case p_kind when 'host' then array[p_name] end,
+                        case p_kind when 'site' then array[p_name] end) end;
+    return v_noted + taskq.drain_sessions(
+        p_path, p_sites => case p_kind when 'site' then array[p_name] end,
         p_hosts => case p_kind when 'host' then array[p_name] end);
 end
 $$;

@@ -1,33 +1,18 @@
--- banned(host, site): why agents of a host and site are kept away now, as a sentence for them and for
--- people; null: they are not. A ban of the host comes before one of the site. Index: ban_pkey.
+-- banned(host, site, path): why agents of a host and site that serve a campaign with all below it are kept away now,
+-- as a sentence for them and for people; null: they are not. A ban of the host comes before one of the site, and one
+-- for a campaign above before others. Index: ban_pkey.
 -- @roles reader
 -- @standby no
 -- @gateway no
-create or replace function taskq.banned(p_host text, p_site text)
+create or replace function taskq.banned(p_host text, p_site text, p_path text)
 returns text
-language plpgsql stable
+language sql stable
 as $$
-declare
-    v_ban taskq.ban;
-begin
-    select b.* into v_ban
-      from taskq.ban b
-     where b.kind = 'host'
-       and b.name = p_host
-       and (b.until > clock_timestamp()) is not false;
-    if not found then
-        select b.* into v_ban
-          from taskq.ban b
-         where b.kind = 'site'
-           and b.name = p_site
-           and (b.until > clock_timestamp()) is not false;
-        if not found then
-            return null;
-        end if;
-    end if;
-    return format(
-        'the %s %s is banned%s: %s', v_ban.kind, v_ban.name,
-        ' until ' || to_char(v_ban.until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-        v_ban.why);
-end
+    select format(
+               'the %s %s is banned%s%s: %s', b.kind, b.name, ' for ' || nullif(b.path, '/'),
+               ' until ' || to_char(b.until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), b.why)
+      from taskq.bans_at(p_host, p_site) b
+     where taskq.at_or_below(p_path, b.path)
+     order by b.kind, b.path
+     limit 1
 $$;

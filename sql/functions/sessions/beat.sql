@@ -5,7 +5,7 @@
 --     member that is missing or null has its default, but for held: null there means that the heartbeat only renews the
 --     session. What is not about attempts is kept as the type taskq.said has it; without a tally, the last one stays.
 -- Result: a row for each session with news: ended: whether the session has ended; drain: whether its
---     agent shall drain; suspect: why its host is slowed, or null; kept (array of [campaign, lease, [task, ...]], or
+--     agent shall drain; suspect: why its host is slowed, or null; banned: see session_bans(); kept (array of [campaign, lease, [task, ...]], or
 --     null): of claims of which the session has fewer tasks than the agent holds, those that it has; stop (array of
 --     [campaign, task, lease], or null): those of `held` whose lease is no longer valid: expired,
 --     cancelled, handed on, or never the session's. A lease that expired is left out as long as a
@@ -30,7 +30,8 @@
 -- @plan generic by-key
 create or replace function taskq.beat(p_beats jsonb)
 returns table (
-    session_id bigint, ended boolean, drain boolean, stop jsonb, suspect text, follow jsonb, kept jsonb)
+    session_id bigint, ended boolean, drain boolean, stop jsonb, suspect text, follow jsonb, kept jsonb,
+    banned jsonb)
 language plpgsql
 as $$
 declare
@@ -59,6 +60,7 @@ declare
     v_said jsonb;
     v_begun jsonb;
     v_suspects jsonb;
+    v_banned jsonb;
     v_followed jsonb;
     v_void jsonb;
     v_fewer jsonb;
@@ -138,13 +140,14 @@ begin
                    '{}')
          where s.session_id = any (v_sessions)
            and s.ended_at is null
-     returning s.session_id, s.drain, s.suspect
+     returning s.session_id, s.drain, s.suspect, s.banned
     )
     select coalesce(array_agg(t.session_id), '{}'),
            coalesce(array_agg(t.session_id) filter (where t.drain), '{}'),
            coalesce(
                jsonb_object_agg(t.session_id, t.suspect) filter (where t.suspect is not null),
                '{}'),
+           coalesce(jsonb_object_agg(t.session_id, t.banned) filter (where t.banned is not null), '{}'),
            -- A few rows at most, and nearly always none.
            (select jsonb_object_agg(f.session_id, f.attempts)
               from (select f.session_id,
@@ -154,7 +157,7 @@ begin
                      where f.asked_at > v_now - interval '30 s'
                        and f.session_id = any (v_sessions)
                      group by f.session_id) f)
-      into v_live, v_draining, v_suspects, v_followed
+      into v_live, v_draining, v_suspects, v_banned, v_followed
       from touched t;
     v_ended := array(select unnest(v_sessions) except select unnest(v_live));
 
@@ -281,21 +284,21 @@ begin
     end if;
 
     -- Mostly there is no news.
-    if v_ended = '{}' and v_draining = '{}' and v_suspects = '{}' and v_followed is null
+    if v_ended = '{}' and v_draining = '{}' and v_suspects = '{}' and v_banned = '{}' and v_followed is null
        and v_void is null and v_fewer is null then
         return;
     end if;
     return query
-        select e.session_id, true, false, null::jsonb, null, null::jsonb, null::jsonb
+        select e.session_id, true, false, null::jsonb, null, null::jsonb, null::jsonb, null::jsonb
           from unnest(v_ended) as e (session_id)
         union all
         select d.session_id, false, d.session_id = any (v_draining), v_void -> d.session_id::text,
                v_suspects ->> d.session_id::text, v_followed -> d.session_id::text,
-               v_fewer -> d.session_id::text
+               v_fewer -> d.session_id::text, v_banned -> d.session_id::text
           from (select unnest(v_draining)
                  union
                 select k::bigint
-                  from unnest(array[v_suspects, v_followed, v_void, v_fewer]) as n (by_session)
+                  from unnest(array[v_suspects, v_banned, v_followed, v_void, v_fewer]) as n (by_session)
                  cross join lateral jsonb_object_keys(n.by_session) k) as d (session_id)
          where d.session_id = any (v_live);
 end

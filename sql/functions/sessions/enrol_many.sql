@@ -4,8 +4,8 @@
 -- hellos: JSON array of {"place", "token_hash", "session_hash", "address", "path", "key", "agent",
 --     "host", "site", "pid", "slots", "release", "offers"}; place: any number, by which the caller knows
 --     the hello; hashes as the text of a bytea; for the others, and for lease_s, see enrol().
--- Result: a row for each, in no order: place; session_id, path and offers of its session, and the token_id of
---     its site; or refused, the code of the error that enrol() raises, and reason, its text.
+-- Result: a row for each, in no order: place; session_id, path and offers of its session, the token_id of
+--     its site, and banned, see session_bans(); or refused, the code of the error that enrol() raises, and reason, its text.
 --
 -- One insert opens the usual sessions: new ones, of tokens without networks and max_uses, for a campaign at
 -- or below one of the token's, of hosts and sites that are not banned. enrol() judges the rest. Each of these is a
@@ -25,7 +25,8 @@ returns table (
     offers text[],
     token_id bigint,
     refused text,
-    reason text
+    reason text,
+    banned jsonb
 )
 language plpgsql
 as $$
@@ -133,13 +134,14 @@ begin
         token_id := null;
         refused := null;
         reason := null;
+        banned := null;
         begin
             select e.session, e.path into session_id, path
               from taskq.enrol(v_hello.token_hash, v_hello.session_hash, v_hello.address,
                                v_hello.path, v_hello.key, p_lease_s, v_hello.agent, v_hello.host,
                                v_hello.site, v_hello.pid, v_hello.slots, v_hello.release,
                                v_hello.offers) e;
-            select s.offers, s.token_id into offers, token_id
+            select s.offers, s.token_id, s.banned into offers, token_id, banned
               from taskq.session s
              where s.session_id = enrol_many.session_id;
         exception

@@ -1,21 +1,35 @@
--- unban(kind, name): ends the ban of a host or site now: new sessions are opened there again. Agents with an
--- order to drain still leave. The row stays, since failures from before accuse nobody, see attempt_sample().
+-- unban(kind, name, path): ends the bans of a host or site now: new sessions are opened there again, and agents no
+-- longer leave campaigns out. Agents with an order to drain still leave. The rows stay, since failures from before
+-- accuse nobody, see attempt_sample().
 --
--- Result: whether there was a ban that had not ended. Index: ban_pkey.
+-- path: only the ban for this campaign; null: all, also that for all campaigns.
+-- Result: whether there was a ban that had not ended.
+--
+-- Locks: the bans' rows; the sessions whose agents left campaigns out, in their order. Index: ban_pkey, session_open.
 -- @roles operator
 -- @gateway no
-create or replace function taskq.unban(p_kind text, p_name text)
+create or replace function taskq.unban(p_kind text, p_name text, p_path text default null)
 returns boolean
 language plpgsql
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_for_all boolean;
 begin
-    update taskq.ban b
-       set until = v_now
-     where b.kind = p_kind
-       and b.name = p_name
-       and (b.until > v_now) is not false;
-    return found;
+    with lifted as (
+        update taskq.ban b
+           set until = v_now
+         where b.kind = p_kind
+           and b.name = p_name
+           and b.path = coalesce(p_path, b.path)
+           and (b.until > v_now) is not false
+     returning b.path
+    )
+    select bool_and(l.path = '/') into v_for_all from lifted l;
+    if v_for_all is false then
+        perform taskq.note_bans(
+            case p_kind when 'host' then array[p_name] end, case p_kind when 'site' then array[p_name] end);
+    end if;
+    return v_for_all is not null;
 end
 $$;

@@ -16,6 +16,7 @@ _MOST_HOSTS: Final = 3
 
 BANS: Final[tuple[Column[Ban], ...]] = (
     Column("name"),
+    Column("campaign", lambda ban: ban.path if ban.path != "/" else "all"),
     Column("until", lambda ban: ban.until or "lifted"),
     Column("why", gives_way=True),
     Column("since", lambda ban: ban.banned_at),
@@ -25,9 +26,9 @@ BANS: Final[tuple[Column[Ban], ...]] = (
 
 def marks(place: Place) -> Iterator[Mark]:
     """Yield what is wrong with the agents of a place."""
-    if place.ban is not None:
-        yield Mark("banned", place.ban.why)
-    elif place.gone:
+    for ban in place.bans:
+        yield Mark("banned" if ban.path == "/" else f"banned for {ban.path}", ban.why)
+    if place.gone and place.ban is None:
         yield Mark(place.gone)
     if place.suspect:
         yield Mark("slowed", place.suspect)

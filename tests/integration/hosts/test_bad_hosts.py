@@ -15,7 +15,8 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.dispatch.heartbeats import encoded
-from taskq_agent.protocol import CampaignOutcomes, Heartbeat
+from taskq_agent.campaign_news import CampaignOutcomes
+from taskq_agent.protocol import Heartbeat
 from taskq_agent.wire import check
 from tests.fixtures.queues import Hire
 from tests.helpers.agent_processes import agent_process

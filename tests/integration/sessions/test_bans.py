@@ -242,14 +242,15 @@ def test_ban_that_makes_no_sense_is_refused(
 def test_bans_are_few(queue: Client, postgres: Postgres) -> None:
     """Anyone who starts an agent reads them."""
     postgres.execute(
-        "insert into taskq.ban select 'host', 'h' || n, 'x', 'me', clock_timestamp()"
+        "insert into taskq.ban (kind, name, why, login, banned_at)"
+        " select 'host', 'h' || n, 'x', 'me', clock_timestamp()"
         "  from generate_series(1, 1000) n"
     )
     with pytest.raises(Conflict, match="there are 1000 bans"):
         queue.fleet.ban("site", "one more", why="x")
     assert queue.fleet.ban("host", "h7", why="again") == 0
     with watched(postgres) as seen:
-        postgres.execute("select taskq.banned('h7', 'nowhere')")
+        postgres.execute("select taskq.banned('h7', 'nowhere', '/c')")
     assert seen.to("ban").access_paths <= {"ban by ban_pkey"}
 
 
