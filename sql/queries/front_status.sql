@@ -2,5 +2,5 @@
 -- @roles reader
 -- @standby no
 -- @gateway no
-select f.name, f.epoch, f.pool_s, f.begun_at, r.until > clock_timestamp() as refilled
+select taskq.front_name() as name, f.epoch, f.pool_s, f.begun_at, r.until > clock_timestamp() as refilled
   from taskq.front f, taskq.front_refiller r

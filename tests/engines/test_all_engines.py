@@ -101,7 +101,7 @@ class Grid:
     def kill_master(self, _: Campaign) -> None:
         """Kill the master that has the lists, until its replica has taken over."""
         with psycopg.connect(self._patroni.dsn, target_session_attrs="read-write") as direct:
-            row = direct.execute("select name from taskq.front").fetchone()
+            row = direct.execute("select taskq.front_name() as name").fetchone()
         assert row is not None
         dead = self._cluster.master_of(Keys(row[0]).state)
         others = [one for one in self._cluster.nodes if one is not dead and not is_master(one)]

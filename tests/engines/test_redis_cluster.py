@@ -112,7 +112,7 @@ def test_master_that_is_killed_costs_no_task(
     load = Load(queue, gateway, tmp_path)
     with load.running():
         load.until(lambda: load.hits() > 0)
-        key = Keys(value(postgres, "select name from taskq.front")).state
+        key = Keys(value(postgres, "select taskq.front_name() as name")).state
         master = cluster.master_of(key)
         replica = cluster.nodes[cluster.nodes.index(master) + MASTERS]
         master.kill()

@@ -25,7 +25,7 @@ begin
            secret = sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())),
            pool_s = p_pool_s,
            begun_at = clock_timestamp()
- returning f.name, f.epoch, f.secret, f.pool_s, extract(epoch from clock_timestamp()) * 1000
+ returning taskq.front_name(), f.epoch, f.secret, f.pool_s, extract(epoch from clock_timestamp()) * 1000
       into name, epoch, secret, pool_s, now_ms;
     delete from taskq.front_list;
 end

@@ -1,7 +1,7 @@
 -- front_state(): the state of the front for gateways and refillers. Only they may call it: with the secret,
 -- which authenticates entries, a caller can forge them.
 --
--- epoch: 0: there is no front. now_ms: the clock by which entries are timed, milliseconds since 1970.
+-- name: see front_name(). epoch: 0: there is no front. now_ms: the clock by which entries are timed, milliseconds since 1970.
 -- @roles upkeep
 create or replace function taskq.front_state(
     out name text,
@@ -13,7 +13,7 @@ create or replace function taskq.front_state(
 language plpgsql stable
 as $$
 begin
-    select f.name, f.epoch, f.secret, f.pool_s, extract(epoch from clock_timestamp()) * 1000
+    select taskq.front_name(), f.epoch, f.secret, f.pool_s, extract(epoch from clock_timestamp()) * 1000
       into name, epoch, secret, pool_s, now_ms
       from taskq.front f;
 end
