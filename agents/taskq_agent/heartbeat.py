@@ -155,7 +155,12 @@ class HeartbeatThread:
         self._heard(heartbeat)
         self._post(
             HeartbeatAnswered(
-                heartbeat.session, answer.orders, answer.timeline, answer.suspect, answer.banned
+                heartbeat.session,
+                answer.orders,
+                answer.timeline,
+                answer.suspect,
+                answer.banned,
+                answer.stamp,
             )
         )
         for held in answer.stop:

@@ -73,6 +73,7 @@ MAX_PENDING = 100
 MAX_TALLY = 64
 MAX_SMALLER_BATCHES = 16
 MAX_WARNINGS = 16
+MAX_STAMP_CHARS = 64
 MAX_CAUSE_CHARS = 400
 #: Attempts that one heartbeat may name. An agent has a few for each of its slots.
 MAX_HELD = 10_000
@@ -345,7 +346,7 @@ class Heartbeat:
     other agents: it may not know which attempts the agent has finished. trouble: for the agents'
     operators; None if all is well. tally: outcomes from which the queue learns whether more fails
     on this host than on others; empty means unchanged. batches: those that are smaller than usual.
-    shares: what slots have of their node.
+    shares: what slots have of their node. stamp: the latest that the queue has given.
     """
 
     session: Id
@@ -358,6 +359,7 @@ class Heartbeat:
     batches: Annotated[Tuple[SmallerBatch, ...], Most(MAX_SMALLER_BATCHES)] = ()
     shares: Annotated[Tuple[SlotShare, ...], Most(MAX_SHARES)] = ()
     claims: Annotated[Tuple[HeldClaim, ...], Most(MAX_HELD_CLAIMS)] = ()
+    stamp: Annotated[str, Most(MAX_STAMP_CHARS)] = ""
 
 
 @dataclass(frozen=True)
@@ -366,7 +368,8 @@ class HeartbeatAnswer:
 
     suspect: why this host is suspected to be bad, so that one attempt is made at a time; empty if
     it is not. left: of claims of which the session has fewer tasks than the agent holds. banned:
-    what the agent leaves out from now on.
+    what the agent leaves out from now on. stamp: how far the queue's database has come, which the
+    agent shows with its next heartbeat: so it learns if it was set back.
     """
 
     stop: Tuple[Held, ...] = ()
@@ -375,6 +378,7 @@ class HeartbeatAnswer:
     suspect: str = ""
     left: Tuple[LeftOfClaim, ...] = ()
     banned: Tuple[CampaignBan, ...] = ()
+    stamp: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ create table taskq.keeper (
     until timestamptz not null,
     rounds bigint not null default 0,
     renewed_at timestamptz not null default clock_timestamp(),
+    secret bytea not null default sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())),
     constraint keeper_pkey primary key (only_one),
     constraint keeper_only_one check (only_one)
 );
 
 comment on table taskq.keeper is 'One row: the keeper that acts, and until when unless it renews.';
-
+comment on column taskq.keeper.secret is 'Random, and signs the stamps that agents get; see stamp.sql.';
 comment on column taskq.keeper.renewed_at is 'When the last round began.';
 comment on column taskq.keeper.rounds is
     'How many rounds there were. A keeper that remembers more has seen work that this server lacks; see '
@@ -28,7 +29,7 @@ create table taskq.set_back (
 );
 
 comment on table taskq.set_back is
-    'When a keeper found that committed work is gone: another server took over without it, or came back.';
+    'When a keeper, or a stamp of an agent, showed that committed work is gone: another server took over without it, or came back.';
 comment on column taskq.set_back.gone_since is 'The last round of a keeper that this server knows.';
 comment on column taskq.set_back.gone_until is 'When a keeper heard of the last round.';
 comment on column taskq.set_back.rounds is 'How many rounds of a keeper are gone.';
@@ -150,7 +151,7 @@ create table taskq.front (
 );
 
 comment on table taskq.front is 'One row: the front. Many calls read it, so nothing writes it often.';
-comment on column taskq.front.name is 'Of this queue among others that use the same Redis.';
+comment on column taskq.front.name is 'Of this queue and its copies among others that use the same Redis; see front_name.sql.';
 comment on column taskq.front.epoch is 'Counts how often the lists were begun anew; 0: there is no front.';
 comment on column taskq.front.secret is 'Of the epoch: only entries that it authenticates count.';
 comment on column taskq.front.pool_s is

@@ -1,6 +1,6 @@
 -- Who is at work for the whole queue: the keeper (null: there never was one, or the clock was set back since, see
--- believed.sql), for how long the queue stood still within the hour (null: it did not), the refiller of the front,
--- agents of the campaigns that a manager's token is for.
+-- believed.sql), for how long the queue stood still within the hour (null: it did not), which committed work was found to
+-- be gone within a day (null: none), the refiller of the front, agents of the campaigns that a manager's token is for.
 -- Index: session_open, campaign_pkey; all else are single rows.
 -- @roles reader
 -- @standby yes
@@ -24,5 +24,10 @@ select clock_timestamp() as now,
                        max(s.until) as until
                   from taskq.stall s
                  where s.until > now() - interval '1 hour') l
-         where l.until is not null) as stalled
+         where l.until is not null) as stalled,
+       (select row_to_json(b)
+          from taskq.set_back b
+         where b.noted_at > now() - interval '1 day'
+         order by b.noted_at desc
+         limit 1) as set_back
   from taskq.keeper k, taskq.front f, taskq.front_refiller r

@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from taskq.db.access import Queries
 from taskq.diagnosis.reasons import Reason, brief, some, verb
-from taskq.model.words import counted, duration, instant
+from taskq.model.words import command, counted, duration, instant
 
 #: Seconds after which a reader that waits for somebody's lock looks whose it is.
 LOCK_WAIT_S: Final = 5.0
+#: Code of the reason that comes before all others.
+SET_BACK: Final = "set-back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +78,25 @@ def stood_still(stalled: Mapping[str, Any] | None) -> Iterator[Reason]:
         "the server was away, or a session kept a table for itself, so nobody could claim or "
         "report. No attempt is judged by that time.",
         figures={"stalled_s": stalled["seconds"], "until": until},
+    )
+
+
+def was_set_back(path: str, found: Mapping[str, Any] | None) -> Iterator[Reason]:
+    """Say that committed work is gone, and what people must do again. found: see `Upkeep`."""
+    if found is None:
+        return
+    since, until, noted = (
+        datetime.fromisoformat(found[name]) for name in ("gone_since", "gone_until", "noted_at")
+    )
+    gone_s = max(0.0, (until - since).total_seconds())
+    yield Reason(
+        SET_BACK,
+        f"The database was set back, as was found at {instant(noted)}: up to {duration(gone_s)} of "
+        f"what was committed until {instant(until)} is gone, since a backup was restored, or a "
+        "server took over that lacked it. Results of that time are computed again. What people did "
+        "in that time is not: repeat your seeds and cancels, and changes of campaigns, tokens and "
+        "bans.",
+        lost=1,
+        commands=[command("audit", path), command("seed", path, "FILE")],
+        figures={"gone_s": gone_s, "noted_at": instant(noted)},
     )

@@ -204,7 +204,7 @@ class Upkeep:
 
     keeper_until: the end of the latest keeper's term; None if there never was one. by_owner:
     whether owners share first. stalled: the seconds for which the queue stood still within the
-    hour, and until when, as ISO 8601; None if it did not.
+    hour, and until when. set_back: committed work found to be gone within a day.
     """
 
     now: datetime
@@ -215,6 +215,7 @@ class Upkeep:
     agents: int
     by_owner: bool
     stalled: Mapping[str, Any] | None = None
+    set_back: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from taskq.diagnosis.blockers import server_blocked, stood_still
+from taskq.diagnosis.blockers import SET_BACK, server_blocked, stood_still, was_set_back
 from taskq.diagnosis.facts import CampaignFacts, Facts
 from taskq.diagnosis.faults import (
     ended_in,
@@ -35,12 +35,13 @@ _LONG_S: Final = 60.0
 def explain_campaign(facts: Facts) -> Explanation:
     """Explain a campaign and all below it.
 
-    Reasons that block most tasks come first, then broken parts that cost most, then other ways to
+    A set-back of the database comes first, as it may be why anything else looks odd; then reasons
+    that block most tasks, then broken parts that cost most, then other ways to
     make it faster.
     """
     status = facts.status
     ahead = sum(campaign.ahead for campaign in facts.campaigns) if facts.upkeep.refilled else 0
-    reasons = [*_ended(facts)]
+    reasons = [*was_set_back(status.path, facts.upkeep.set_back), *_ended(facts)]
     if not status.total:
         reasons += closed(facts, ())
     elif not status.unfinished:
@@ -62,7 +63,14 @@ def explain_campaign(facts: Facts) -> Explanation:
         reasons += speed(facts, served)
         reasons += smaller_batches(facts)
     reasons += _server(facts)
-    reasons.sort(key=lambda reason: (not reason.blocks, -reason.lost, -reason.tasks))
+    reasons.sort(
+        key=lambda reason: (
+            reason.code != SET_BACK,
+            not reason.blocks,
+            -reason.lost,
+            -reason.tasks,
+        )
+    )
     return Explanation(
         path=status.path,
         key=None,

@@ -111,7 +111,10 @@ class DirectTransport:
             if (sessions := heartbeats.draining([row])) != heartbeats.NOBODY:
                 why = statements.row("drain_reasons", sessions=sessions)
             timeline = self._heartbeat_connection.timeline
-            answer = heartbeats.outcome(row, timeline, why["why"] if why else "")
+            stamp = str(statements.value("stamp"))
+            if later := heartbeats.later_stamps([heartbeat.stamp], stamp):
+                heartbeats.log_set_back(statements.rows("note_stamps", stamps=later))
+            answer = heartbeats.outcome(row, timeline, why["why"] if why else "", stamp)
         if isinstance(answer, SessionLost):
             raise answer
         return answer

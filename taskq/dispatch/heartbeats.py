@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -55,13 +55,15 @@ def draining(rows: Iterable[Row | None]) -> str:
     return array(row["session_id"] for row in rows if row is not None and row["drain"])
 
 
-def outcome(row: Row | None, timeline: int, why: str = "") -> HeartbeatAnswer | SessionLost:
+def outcome(
+    row: Row | None, timeline: int, why: str = "", stamp: str = ""
+) -> HeartbeatAnswer | SessionLost:
     """Return the answer in a row of `beat()`; None if it says nothing about the session.
 
-    why: the reason to drain, if `drain_reasons` gives one.
+    why: the reason to drain, if `drain_reasons` gives one. stamp: that of the database now.
     """
     if row is None:
-        return HeartbeatAnswer(timeline=timeline)
+        return HeartbeatAnswer(timeline=timeline, stamp=stamp)
     if row["ended"]:
         return SessionLost("the session has ended")
     stop = tuple(Held(campaign, task, lease) for campaign, task, lease in row["stop"] or ())
@@ -70,7 +72,7 @@ def outcome(row: Row | None, timeline: int, why: str = "") -> HeartbeatAnswer | 
         LeftOfClaim(campaign, lease, tuple(tasks)) for campaign, lease, tasks in row["kept"] or ()
     )
     banned = campaign_bans(row["banned"])
-    answer = HeartbeatAnswer(stop, orders, timeline, row["suspect"] or "", left, banned)
+    answer = HeartbeatAnswer(stop, orders, timeline, row["suspect"] or "", left, banned, stamp)
     if not row["follow"]:
         return answer
     follow = tuple(Held(campaign, task, lease) for campaign, task, lease in row["follow"])
@@ -82,6 +84,21 @@ def campaign_bans(found: list[dict[str, str]] | None) -> tuple[CampaignBan, ...]
     return tuple(CampaignBan(**ban) for ban in found or ())
 
 
+def later_stamps(shown: Iterable[str], stamp: str) -> list[str]:
+    """Return the stamps that agents have shown and that look later than the database's own."""
+    return [it for it in shown if it > stamp]
+
+
+def log_set_back(rows: Sequence[Row]) -> None:
+    """Log that the stamps of agents have shown that the database was set back, if they have."""
+    if rows[0]["gone_s"] is not None:
+        log.error(
+            "up to %.0f s of acknowledged work are gone, as agents show: the database was set back;"
+            " `taskq explain` says what to do",
+            rows[0]["gone_s"],
+        )
+
+
 def encoded(heartbeat: Heartbeat) -> str:
     """Return a heartbeat as JSON for `beat()`; raise `Refused` if no database can store it.
 
@@ -90,7 +107,7 @@ def encoded(heartbeat: Heartbeat) -> str:
     """
     if isinstance(heartbeat, UpdatingHeartbeat):
         heartbeat = replace(heartbeat, updates=())
-    return _written(heartbeat)
+    return _written(replace(heartbeat, stamp="") if heartbeat.stamp else heartbeat)
 
 
 def encoded_updates(heartbeat: Heartbeat) -> str:
@@ -119,12 +136,14 @@ class _Waiting:
     """The newest heartbeat of a session, and the futures of all calls that wait for its answer.
 
     named: how many attempts it names. updates: of its attempts, as `encoded_updates` returns them.
+    stamp: the latest of the session.
     """
 
     session: int
     text: str
     named: int
     updates: str
+    stamp: str
     answers: list[asyncio.Future[HeartbeatAnswer]]
 
     @property
@@ -192,20 +211,24 @@ class HeartbeatBatcher(Closing):
             raise Refused(str(error)) from error
         text, updates = encoded(heartbeat), encoded_updates(heartbeat)
         named = len(heartbeat.held) + len(heartbeat.claims)
-        return await self.send(heartbeat.session, text, named, updates)
+        return await self.send(heartbeat.session, text, named, updates, heartbeat.stamp)
 
-    async def send(self, session: int, text: str, named: int, updates: str = "") -> HeartbeatAnswer:
+    async def send(
+        self, session: int, text: str, named: int, updates: str = "", stamp: str = ""
+    ) -> HeartbeatAnswer:
         """Send a checked and encoded heartbeat; see `heartbeat`.
 
         named: how many attempts it names. updates: its updates, as `encoded_updates` returns them.
+        stamp: what the agent shows.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HeartbeatAnswer] = loop.create_future()
         waiting = self._waiting.get(session)
         if waiting is None:
-            self._waiting[session] = _Waiting(session, text, named, updates, [answer])
+            self._waiting[session] = _Waiting(session, text, named, updates, stamp, [answer])
         else:
             waiting.text, waiting.named, waiting.updates = text, named, updates
+            waiting.stamp = max(waiting.stamp, stamp)
             waiting.answers.append(answer)
         if self._round is None:
             if len(self._waiting) >= self._most:
@@ -275,11 +298,11 @@ class HeartbeatBatcher(Closing):
 
     async def _answer(self, batch: list[_Waiting]) -> None:
         """Send a batch in one statement."""
-        rows, reasons = await self._run_statement(batch)
+        rows, reasons, stamp = await self._run_statement(batch)
         rows_by_session = {row["session_id"]: row for row in rows}
         for beat in batch:
             row, why = rows_by_session.get(beat.session), reasons.get(beat.session, "")
-            beat.resolve(outcome(row, self._connection.timeline, why))
+            beat.resolve(outcome(row, self._connection.timeline, why, stamp))
 
     @staticmethod
     def _refuse(batch: list[_Waiting], error: Exception) -> None:
@@ -290,26 +313,32 @@ class HeartbeatBatcher(Closing):
         for beat in batch:
             beat.resolve(error)
 
-    async def _run_statement(self, batch: list[_Waiting]) -> tuple[list[Row], dict[int, str]]:
-        """Return the rows of `beat()`, and why sessions among them are to drain."""
+    async def _run_statement(self, batch: list[_Waiting]) -> tuple[list[Row], dict[int, str], str]:
+        """Return the rows of `beat()`, why sessions among them are to drain, and a new stamp."""
         heartbeats = f"[{','.join(beat.text for beat in batch)}]"
         updates = ",".join(beat.updates for beat in batch if beat.updates)
         with as_transport_errors():
             try:
-                return await asyncio.wait_for(self._renew(heartbeats, updates), ANSWER_S)
+                stamps = [beat.stamp for beat in batch]
+                return await asyncio.wait_for(self._renew(heartbeats, updates, stamps), ANSWER_S)
             except asyncio.TimeoutError:
                 raise TransportFailed(
                     f"the database has not answered a heartbeat in {ANSWER_S:g} s; try again"
                 ) from None
 
-    async def _renew(self, heartbeats: str, updates: str) -> tuple[list[Row], dict[int, str]]:
+    async def _renew(
+        self, heartbeats: str, updates: str, stamps: Sequence[str]
+    ) -> tuple[list[Row], dict[int, str], str]:
         rows = await self._connection.rows("beat", beats=heartbeats)
+        stamp = str((await self._connection.rows("stamp"))[0]["stamp"])
+        if later := later_stamps(stamps, stamp):
+            log_set_back(await self._connection.rows("note_stamps", stamps=later))
         if updates:
             await self._connection.rows("note_updates", updates=f"[{updates}]")
         if (sessions := draining(rows)) == NOBODY:
-            return rows, {}
+            return rows, {}, stamp
         reasons = await self._connection.rows("drain_reasons", sessions=sessions)
-        return rows, {row["session_id"]: row["why"] for row in reasons}
+        return rows, {row["session_id"]: row["why"] for row in reasons}, stamp
 
 
 def timeline_of(heartbeat: asyncio.Task[HeartbeatAnswer]) -> int:

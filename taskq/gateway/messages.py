@@ -110,12 +110,16 @@ def encoded_report(report: protocol.Report, session: int) -> EncodedReports:
     return EncodedReports(report.campaign, 1, text)
 
 
-def heartbeat_arguments(heartbeat: HeartbeatMessage, session: int) -> tuple[str, int, str]:
-    """Return a heartbeat as `HeartbeatBatcher.send` takes it: text, number of attempts, updates."""
+def heartbeat_arguments(heartbeat: HeartbeatMessage, session: int) -> tuple[str, int, str, str]:
+    """Return a heartbeat as `HeartbeatBatcher.send` takes it.
+
+    That is its text, the number of attempts, its updates and its stamp.
+    """
     updates, heartbeat.updates = heartbeat.updates, ()
     parts = ",".join(_encoded(update, session) for update in updates) if updates else ""
     named = len(heartbeat.held) + len(heartbeat.claims) + len(updates)
-    return _encoded(heartbeat, session), named, parts
+    stamp, heartbeat.stamp = heartbeat.stamp, ""
+    return _encoded(heartbeat, session), named, parts, stamp
 
 
 def _encoded(message: Any, session: int) -> str:

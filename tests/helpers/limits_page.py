@@ -144,6 +144,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_CAUSE_CHARS", "cause of a warning in a heartbeat", "agents cut it; 400"),
         ("MAX_TALLY", "campaigns whose outcomes a heartbeat counts", "400"),
         ("MAX_SMALLER_BATCHES", "campaigns with smaller batches in a heartbeat", "left out; 400"),
+        ("MAX_STAMP_CHARS", "stamp in a heartbeat", "400"),
     ),
     "taskq_agent.held_claims": (
         ("MAX_HELD_CLAIMS", "claims of batches that a heartbeat names", "400"),

@@ -201,13 +201,13 @@ def later(tmp_path: Path) -> Release:
     (release.folder / "taskq/sql/migrations/0099_later.sql").write_text(MIGRATION)
     release.edit(
         "sql/functions/sessions/beat.sql",
-        ("kept jsonb)", "kept jsonb, news text)"),
+        ("    banned jsonb)", "    banned jsonb, news text)"),
         ("null::jsonb, null::jsonb\n", "null::jsonb, null::jsonb, null::text\n"),
-        ("v_fewer -> d.session_id::text\n", "v_fewer -> d.session_id::text, 'news'\n"),
+        ("v_banned -> d.session_id::text\n", "v_banned -> d.session_id::text, 'news'\n"),
     )
     release.edit(
         "sql/functions/sessions/enrol_many.sql",
-        ("    reason text\n", "    reason text,\n    news text\n"),
+        ("    banned jsonb\n", "    banned jsonb,\n    news text\n"),
     )
     return release
 

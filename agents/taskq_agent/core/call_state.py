@@ -28,7 +28,8 @@ class CallState:
     A call is in flight from `sent` until `answered`, `failed` or `dropped`. A call that failed
     stays the current call and is sent again unchanged. unreadable: how often in a row its answer
     could not be read. expires_at: when the session must have expired unless a further heartbeat is
-    answered. A long poll counts as a heartbeat; other exchanges do not renew the lease.
+    answered. stamp: see `HeartbeatAnswer`; it outlives the session. A long poll counts as a
+    heartbeat; other exchanges do not renew the lease.
     """
 
     def __init__(self, uniform: Callable[[], float]) -> None:
@@ -37,6 +38,7 @@ class CallState:
         self.in_flight = False
         self.failing_since: Optional[float] = None
         self.unreadable = 0
+        self.stamp = ""
         self.expires_at = math.inf
         self._told_at = -math.inf
         self._lost = 0
@@ -95,8 +97,9 @@ class CallState:
         """Note that the lease was renewed at that time or later."""
         self.expires_at = max(self.expires_at, at + self._lease_s)
 
-    def heard(self, now: float) -> None:
-        """Note that a heartbeat was answered."""
+    def heard(self, now: float, stamp: str = "") -> None:
+        """Note that a heartbeat was answered, with this stamp if the queue gives any."""
+        self.stamp = stamp or self.stamp
         self._heard_at = now
         self.renewed(now)
 

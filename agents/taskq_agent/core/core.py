@@ -136,6 +136,7 @@ class AgentCore:
             tally=self._claiming.throttle.outcomes(),
             batches=self._claiming.gathering.smaller(),
             shares=self._claiming.rationing.shares(self._held_tasks.running),
+            stamp=self._calls.stamp,
         )
 
     def due(self) -> float:
@@ -240,7 +241,7 @@ class AgentCore:
 
     def _heartbeat_answered(self, event: ev.HeartbeatAnswered) -> None:
         if event.session == self._calls.session:
-            self._calls.heard(self._now)
+            self._calls.heard(self._now, event.stamp)
             self._delivery.saw_timeline(event.timeline, self._now)
             reported = self._trouble_reported = self._trouble_in_heartbeat
             self._task_flow.set_suspect(event.suspect, self._now, reported=reported)

@@ -55,7 +55,7 @@ class HeartbeatFailed:
 class HeartbeatAnswered:
     """A heartbeat of this session was answered, with these orders, by a server of this timeline.
 
-    suspect, banned: see `HeartbeatAnswer`.
+    suspect, banned, stamp: see `HeartbeatAnswer`.
     """
 
     session: int
@@ -63,6 +63,7 @@ class HeartbeatAnswered:
     timeline: int = 0
     suspect: str = ""
     banned: Tuple[CampaignBan, ...] = ()
+    stamp: str = ""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,6 @@ begin
                    and not s.drain
                    and coalesce((s.said #> '{trouble, failures}')::integer, 0) = 0
                    and s.suspect is null
-                   and s.banned is null
                    and greatest(s.heartbeat_at, v_since) + make_interval(secs => s.lease_s) > v_now
                 offset 0
             ) s

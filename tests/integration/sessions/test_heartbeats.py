@@ -61,7 +61,8 @@ def statements(database: Database, said: list[Heartbeat], *, most: int = 100) ->
             rows = connection.rows
 
             async def counted(name: str, /, **values: Any) -> list[dict[str, Any]]:
-                sizes.append(len(json.loads(values["beats"])))
+                if name == "beat":
+                    sizes.append(len(json.loads(values["beats"])))
                 return await rows(name, **values)
 
             connection.rows = counted  # type: ignore[method-assign]  # passes everything on
