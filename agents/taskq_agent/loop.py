@@ -19,13 +19,13 @@ import tempfile
 import threading
 import time
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Tuple, Union
 
-from taskq_agent import exit_codes, folders, strays
+from taskq_agent import exit_codes, folders, mps, strays
 from taskq_agent.core import events as ev
 from taskq_agent.core.core import AgentCore
 from taskq_agent.core.shutdown import PATIENCE_S
@@ -88,6 +88,7 @@ def agent_of_processes(
         lambda slot: make_runner(slot, runner, transport, memory),
         room=Room(runner.node),
         scratch=root or Path(tempfile.gettempdir()),
+        service=mps.serving(runner.node, root) if runner.mps else None,
     )
 
 
@@ -96,8 +97,8 @@ class Agent:
 
     make_runner: makes the runner of a slot, numbered from 0. `run` passes its exceptions on, and
     has claimed nothing then. scratch: the folder whose disk is watched. room: what is counted of
-    the node. abandon: ends the process
-    at once with an exit code; called when the loop itself hangs.
+    the node. service: entered before the runners are made, and left after they have ended. abandon:
+    ends the process at once with an exit code; called when the loop itself hangs.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Agent:
         *,
         scratch: Optional[Path] = None,
         room: Optional[Room] = None,
+        service: Optional[ContextManager[object]] = None,
         abandon: Callable[[int], object] = os._exit,
     ) -> None:
         self._transport = transport
@@ -115,6 +117,7 @@ class Agent:
         self._make_runner = make_runner
         self._scratch = scratch
         self._room = room
+        self._service = service or nullcontext()
         self._abandon = abandon
         # A signal handler may interrupt `put` and call it again: SimpleQueue is reentrant.
         self._events: SimpleQueue[ev.Event] = SimpleQueue()
@@ -140,6 +143,7 @@ class Agent:
         """
         settings = self._settings
         with ExitStack() as stack:
+            stack.enter_context(self._service)
             spool, results, inherited = None, None, []
             if settings.spool_dir is not None:
                 patience_s = settings.spool_patience_s

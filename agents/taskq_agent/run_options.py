@@ -214,6 +214,12 @@ OPTIONS = (
         placeholder="NAME",
     ),
     _node(
+        "--mps",
+        None,
+        "start NVIDIA's Multi-Process Service for its devices, and stop it at the end: programs "
+        "work on a device at the same time",
+    ),
+    _node(
         "--self-test",
         arguments.command,
         "run this first, without a shell; unless it exits with 0, nothing is claimed",
@@ -277,6 +283,7 @@ def settings(parsed: Mapping[str, Any], **further: Any) -> Tuple[AgentSettings, 
         **container_settings(parsed),
         slots=agent.slots,
         node=node,
+        mps=parsed["mps"],
     )
     if runner.grace_s >= agent.stop_s:
         raise ValueError("--stop must be longer than --payload-grace, which is a part of it")

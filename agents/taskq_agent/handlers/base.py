@@ -47,6 +47,7 @@ class RunnerSettings:
     binds: what all containers see of the node. allow_binds, allow_env: what campaigns may have of
     it, and which variables of the agent.
     slots, node: each slot has an equal share of the node's cores and memory.
+    mps: whether the agent runs the service of `mps` for its devices.
     """
 
     scratch_root: Optional[Path] = None
@@ -63,6 +64,7 @@ class RunnerSettings:
     allow_env: Tuple[str, ...] = ()
     slots: int = 1
     node: Resources = field(default_factory=Resources)
+    mps: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Mapping, Tuple
 
-from taskq_agent import named_resources
+from taskq_agent import mps, named_resources
 from taskq_agent import variables as rules
 from taskq_agent.folders import SlotFolders
 from taskq_agent.handlers.base import AttemptOver, RunnerSettings, refused
@@ -64,6 +64,7 @@ def of_slot(
         variables[share.gpu_variable] = ",".join(grant.names)
         if grant.gpu_memory is not None:
             variables["TASKQ_GPU_MEMORY_MB"] = str(grant.gpu_memory >> 20)
+        variables.update(mps.variables(grant))
     variables.update(named_resources.variables(campaign.named_resources))
     return {name: value for name, value in variables.items() if name not in given}
 
