@@ -13,7 +13,7 @@ from taskq.model.views import Attempt, TaskView
 from taskq.model.words import beginning, duration, given_up, phases, progress
 
 _SHOWN_CHARS: Final = 200
-_USED: Final = ("cpu_s", "peak_bytes")
+_USED: Final = ("cpu_s", "peak_bytes", "gpu_peak_bytes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,13 @@ def rate(per_second: float) -> str:
 
 
 def phases(measured: Mapping[str, float] | None) -> str:
-    """Return an agent's measurements of an attempt: `run 3.2 s, 12 s of CPU, 1.5 GiB at most`."""
+    """Return an agent's measurements of an attempt: `run 3.2 s, 12 s of CPU, 1.5 GiB at most`.
+
+    On devices it adds `4 GiB of GPU memory at most`.
+    """
     its = dict(measured or {})
     cpu_s, peak = its.pop("cpu_s", None), its.pop("peak_bytes", None)
+    on_devices = its.pop("gpu_peak_bytes", None)
     parts = [
         f"{name.removesuffix('_s')} {duration(value)}"
         if name.endswith("_s")
@@ -64,6 +68,7 @@ def phases(measured: Mapping[str, float] | None) -> str:
     ]
     parts += [] if cpu_s is None else [f"{duration(cpu_s)} of CPU"]
     parts += [] if peak is None else [f"{in_bytes(peak)} at most"]
+    parts += [] if on_devices is None else [f"{in_bytes(on_devices)} of GPU memory at most"]
     return ", ".join(parts)
 
 

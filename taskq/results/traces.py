@@ -25,7 +25,7 @@ Attributes: TypeAlias = Mapping[str, str | int | float]
 
 #: Phases in the order in which an attempt goes through them.
 PHASES: Final = ("wait_s", "room_s", "fetch_s", "restore_s", "prepare_s", "run_s", "upload_s")
-_USED: Final = ("cpu_s", "peak_bytes")
+_USED: Final = ("cpu_s", "peak_bytes", "gpu_peak_bytes")
 #: Limit of a number that an agent reports; larger ones are left out.
 _MOST: Final = 1e15
 _ERROR_CHARS: Final = 1_000

@@ -74,7 +74,7 @@ class Ended:
     tail: the end of the output of the payload, at most `MAX_TAIL_BYTES` of UTF-8, without NUL and
     terminal escapes; None if there was no output.
     phases: `run_s`; `fetch_s`, `prepare_s` and `upload_s` if this attempt had to do that; also
-    `cpu_s` and `peak_bytes`, its use of resources.
+    `cpu_s`, `peak_bytes` and `gpu_peak_bytes`, its use of resources.
     node_broken: this node or this agent is at fault: it should take no more tasks.
     refused: tasks of this campaign cannot run here, which says nothing about other campaigns.
     started: whether the handler had begun, if the task is handed back.

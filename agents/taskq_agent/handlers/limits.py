@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from typing import Callable, Deque, Dict, Iterator, Optional, Set, Type
 
 from taskq_agent import procfs
+from taskq_agent.handlers import device_memory
 from taskq_agent.handlers.base import AttemptOver, Ended, failed
 from taskq_agent.protocol import OUT_OF_MEMORY, RELEASED, TIME_LIMIT
 from taskq_agent.resources import Resources
@@ -41,28 +42,31 @@ _KIB = 1024
 class Meter:
     """The meter of one slot. `look` may be called from any thread.
 
-    elsewhere: whether other processes, which cannot be measured here, do the child's work. limit:
-    how many bytes the attempt may occupy; None means any number.
+    elsewhere: whether other processes, which cannot be measured here, do the child's work.
+    has_devices: whether it has devices whose memory may be measured. limit: how many bytes the
+    attempt may occupy; None means any number.
     exceeded: called with a text, once in an attempt, if it occupies more memory than it may; must
     not block.
     """
 
     def __init__(self, exceeded: Callable[[str], None]) -> None:
-        self.elsewhere = False
+        self.elsewhere = self.has_devices = False
         self.limit: Optional[int] = None
         self._exceeded = exceeded
         self._lock = threading.Lock()
         self._pid: Optional[int] = None
         self._active = False
         self._before_s = self._seen_s = self._ended_s = 0.0
-        self._peak = 0
+        self._peak = self._device_peak = 0
+        self._begun_at = 0.0
 
     def begin(self, limit: Optional[int]) -> None:
         """Begin an attempt that may occupy so many bytes; None means any number."""
         with self._lock:
             self._active, self.limit = True, limit
             self._before_s = self._seen_s = self._ended_s = 0.0
-            self._peak = 0
+            self._peak = self._device_peak = 0
+            self._begun_at = time.monotonic()
             if self._pid is not None:
                 procfs.forget_peak(self._pid)
                 self._before_s = procfs.cpu_s([self._pid])
@@ -82,7 +86,7 @@ class Meter:
                 self._peak = max(self._peak, used.ru_maxrss * _KIB)
 
     def end(self) -> Dict[str, float]:
-        """End the attempt; return `cpu_s` and, if known, `peak_bytes`."""
+        """End the attempt; return `cpu_s` and, if known, `peak_bytes` and `gpu_peak_bytes`."""
         _lookout.remove(self)
         with self._lock:
             self._active = False
@@ -94,10 +98,10 @@ class Meter:
                 self._peak = max(self._peak, procfs.peak_bytes(self._pid))
             cpu_s = max(last_s, self._seen_s) - self._before_s
             used = {"cpu_s": round(max(cpu_s, 0.0), 6)}
-            return {**used, "peak_bytes": self._peak} if self._peak else used
+            return {**used, **self._peaks()}
 
     def used(self) -> Dict[str, float]:
-        """Return `cpu_s` since the begin or the last call, and `peak_bytes` so far, if known."""
+        """Return `cpu_s` since the begin or the last call, and the peaks so far, if known."""
         with self._lock:
             if self.elsewhere:
                 return {}
@@ -107,7 +111,7 @@ class Meter:
                 self._peak = max(self._peak, procfs.peak_bytes(self._pid))
             cpu_s, self._before_s = seen_s - self._before_s, max(seen_s, self._before_s)
             used = {"cpu_s": max(cpu_s, 0.0)}
-            return {**used, "peak_bytes": self._peak} if self._peak else used
+            return {**used, **self._peaks()}
 
     def look(self) -> None:
         """Sample what the child and its descendants use now."""
@@ -118,9 +122,16 @@ class Meter:
             self._seen_s = max(self._seen_s, procfs.cpu_s(pids))
             now = procfs.resident_bytes(pids)
             self._peak = max(self._peak, now)
+            if self.has_devices:
+                on_devices = device_memory.shared.of(pids, self._begun_at)
+                self._device_peak = max(self._device_peak, on_devices)
             if self.limit is not None and now > self.limit:
                 limit, self.limit = in_bytes(self.limit), None
                 self._exceeded(f"occupied {in_bytes(now)} of memory; its limit is {limit}")
+
+    def _peaks(self) -> Dict[str, float]:
+        peaks = {"peak_bytes": self._peak, "gpu_peak_bytes": self._device_peak}
+        return {name: peak for name, peak in peaks.items() if peak}
 
 
 class _Lookout:

@@ -37,7 +37,7 @@ class Outcomes:
 
     tasks: by number. task_limit_s: the time limit of each, from its begin. note: takes those that
     have ended, and those that have begun. folder: of the start; each task has one in it.
-    used: returns `cpu_s` since its last call, and `peak_bytes`. output: of the program, so far.
+    used: returns `cpu_s` since its last call, and peaks of memory. output: of the program, so far.
     first: what a program that stays adds to the numbers, so that no start has those of another.
     overwritten: whether it has written over its outcomes, of which some may be lost.
     first_ignored: the first line that says nothing.
@@ -118,7 +118,7 @@ class Outcomes:
     def shares(self, ends: int) -> Dict[str, float]:
         """Return the phases of so many tasks that end together: equal shares since the last ends.
 
-        `peak_bytes` is that of the start.
+        Peaks of memory are those of the start.
         """
         now, used = time.monotonic(), dict(self.used())
         run_s, self._last = now - self._last, now

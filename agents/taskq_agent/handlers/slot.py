@@ -11,6 +11,7 @@ from typing import Callable, Container, Dict, Iterator, Mapping, Optional, Seque
 
 from taskq_agent import reaper, scratch
 from taskq_agent.batches import BatchTerms
+from taskq_agent.devices import CUDA
 from taskq_agent.folders import SlotFolders
 from taskq_agent.handlers import environment, exits
 from taskq_agent.handlers.base import (
@@ -316,6 +317,7 @@ class SlotRunner:
         """Let the next starts use this of the node; a child with other devices ends."""
         if grant != self._grant:
             self._grant, self._current = grant, None
+        self._watch.meter.has_devices = bool(grant.devices) and self._share.gpu_variable == CUDA
 
     def take_back(self) -> None:
         """Make `run_several` soon give back the calls that have not begun."""
