@@ -53,7 +53,8 @@ def receives(path: str, there: Sequence[Mount]) -> bool:
     path: absolute, without links.
     """
     holding = [mount for mount in there if _is_within(path, mount.point)]
-    if not holding or not max(holding, key=lambda mount: len(mount.point)).is_received:
+    # Of several at one point the last hides the others.
+    if not holding or not max(reversed(holding), key=lambda mount: len(mount.point)).is_received:
         return False
     return any(mount.is_automount and _is_within(mount.point, path) for mount in there)
 

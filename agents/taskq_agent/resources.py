@@ -118,14 +118,25 @@ def with_protocol(given: Tuple[str, ...]) -> Tuple[str, ...]:
     return (*others[: _MAX_OFFERS - 1], PROTOCOL_TAG)
 
 
+def offered_as(memory: int) -> int:
+    """Return the least bytes of a slot whose tag says that it has so many."""
+    step = _step(memory)
+    return -(-memory // step) * step
+
+
 def _stepped(memory: int) -> str:
+    step = _step(memory)
+    return f"{memory // step * step / _GIBI:g}"
+
+
+def _step(memory: int) -> int:
+    """Return the unit in which a tag counts so many bytes."""
     if memory < _GIBI:
-        return f"{memory // (_GIBI // 8) / 8:g}"
-    whole = memory // _GIBI
-    step = 1
-    while whole >= _EXACT_BELOW * step:
+        return _GIBI // 8
+    step = _GIBI
+    while memory >= _EXACT_BELOW * step:
         step *= 2
-    return str(whole // step * step)
+    return step
 
 
 def _memory_limits(environment: Mapping[str, str]) -> Iterator[int]:

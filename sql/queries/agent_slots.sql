@@ -1,5 +1,5 @@
--- The slots of the agents that serve a campaign, one above or one below it, offer at least these tags, and do not
--- drain. Index: session_open.
+-- The slots of the agents that serve a campaign, one above or one below it, offer at least these tags, meet these
+-- requirements, and do not drain. Index: session_open.
 -- @roles reader
 -- @standby no
 -- @gateway manager
@@ -11,4 +11,5 @@ select coalesce(sum(s.slots), 0) as slots
    and not s.drain
    and s.session_id <> 0
    and s.offers @> %(offers)s::text[]
+   and (%(requires)s::text[] = '{}' or taskq.offered(%(requires)s::text[], s.offers))
    and (taskq.at_or_below(c.path, %(path)s) or taskq.at_or_below(%(path)s, c.path))

@@ -184,12 +184,12 @@ def named_offers(offers: Sequence[str]) -> str:
     return "; ".join(f"{offer['name']} {amount_text(int(offer['amount']))}" for offer in had)
 
 
-def offering_option(tag: str) -> tuple[str, str]:
-    """Return the option of an agent that then has what a required tag is about."""
+def offering_option(tag: str, slots: int = 1) -> tuple[str, str]:
+    """Return the option of an agent that then has what a required tag is about, for its slots."""
     needed = _RESOURCE_TAG.fullmatch(tag)
     if needed is None:
         return "--offer", tag.replace(">=", "=")
-    return "--resource", f"{needed['name']}={amount_text(int(needed['amount']))}"
+    return "--resource", f"{needed['name']}={amount_text(slots * int(needed['amount']))}"
 
 
 def resources_text(

@@ -1,9 +1,8 @@
 """The loop of pilots: watches jobs, writes down what became of them, submits and cancels.
 
-All its state is in PostgreSQL, so another loop can take over when it ends at any moment. Any number
-may run: for each pilot one of them acts in a term (`hold_pilot.sql`). Each job is
-written down before it is submitted, under a name that the batch system shows. The next loop finds
-it there, or not.
+All its state is in PostgreSQL, so another loop can take over at any moment. Any number may run: for
+each pilot one of them acts in a term (`hold_pilot.sql`). Each job is written down before it is
+submitted, under a name that the batch system shows. The next loop finds it there, or not.
 """
 
 from __future__ import annotations
@@ -232,9 +231,11 @@ class PilotLoop:
             return PilotRound(pilot.name, acted=True, ended=ended)
         case = replace(case, pilot=self.pilots.pilot(pilot.name), jobs=self.pilots.jobs(pilot.name))
         made = self.pilots.plan_for(case.pilot, case.jobs)
-        submitted, trouble = self._submit(case, case.jobs, made, stop)
-        cancelled = self._cancel(case, case.jobs, made)
-        return PilotRound(pilot.name, True, submitted, cancelled, ended, trouble)
+        if made.settings not in (None, case.settings):
+            driver = self._make(case.pilot, made.settings, self._environment)
+            case = replace(case, settings=made.settings, driver=driver)
+        submitted, trouble = self._submit(case, made, stop)
+        return PilotRound(pilot.name, True, submitted, self._cancel(case, made), ended, trouble)
 
     def _look(self, case: _Case, answer: Mapping[str, SeenJob] | BatchSystemError) -> list[Change]:
         """Return what has changed, with the output of the jobs that died."""
@@ -262,11 +263,9 @@ class PilotLoop:
             for job in reconcile(jobs, seen)
         ]
 
-    def _submit(
-        self, case: _Case, jobs: Sequence[PilotJob], made: Plan, stop: threading.Event
-    ) -> tuple[int, str | None]:
+    def _submit(self, case: _Case, made: Plan, stop: threading.Event) -> tuple[int, str | None]:
         """Submit jobs, as many together as the pilot says; the first failure ends that."""
-        places = Counter(job.place for job in jobs if job.status != "ended" and job.place)
+        places = Counter(job.place for job in case.jobs if job.status != "ended" and job.place)
         pilot_id, done, trouble = case.pilot.pilot_id, 0, None
         try:
             while done < made.submit and not stop.is_set() and self._hold(pilot_id, TERM_S):
@@ -280,7 +279,7 @@ class PilotLoop:
                     places[place] += submitted
         except BatchSystemError as error:
             trouble = str(error)
-            live = done + sum(job.status != "ended" for job in jobs)
+            live = done + sum(job.status != "ended" for job in case.jobs)
             after = health(case.pilot.failures, [], heard=False, refusal=trouble, alone=live == 0)
             self._note(case, [], after)
         return done, trouble
@@ -324,9 +323,9 @@ class PilotLoop:
             raise refusal
         return len(live)
 
-    def _cancel(self, case: _Case, jobs: Sequence[PilotJob], made: Plan) -> int:
+    def _cancel(self, case: _Case, made: Plan) -> int:
         """Cancel queued jobs, the latest submissions first."""
-        queued = [job for job in jobs if job.status == "queued" and job.cancelled_at is None]
+        queued = [job for job in case.jobs if job.status == "queued" and job.cancelled_at is None]
         chosen = queued[: made.cancel]
         if chosen:
             seen = [SeenJob(job.native_id or "", "queued", place=job.place) for job in chosen]

@@ -24,8 +24,16 @@ from taskq.model.requirements import check_offers
 from taskq.model.seed import check_path
 from taskq.model.settings import TIME
 from taskq.model.table_checks import known_only
-from taskq.pilots.settings import DRIVERS, FOLDER_FORM, SETTINGS, PilotSettings, of_form
+from taskq.pilots.settings import (
+    DRIVERS,
+    FOLDER_FORM,
+    SETTINGS,
+    PilotSettings,
+    filled,
+    of_form,
+)
 from taskq_agent import arguments
+from taskq_agent.named_resources import checked_name, counted, named_amount
 
 MAX_FILE_BYTES: Final = 1_048_576
 
@@ -146,6 +154,7 @@ def pilot_settings(driver: str, table: Mapping[str, Any]) -> PilotSettings:
         _check_host("hosts", host)
     for option in made.options:
         _check_option(driver, option)
+    _check_resources(driver, made)
     _check_gateways(made)
     _check_driver(driver, made)
     return made
@@ -167,6 +176,24 @@ def _check_option(driver: str, option: str) -> None:
         raise UsageError(f"the option {option!r:.80} must read {words}")
     if ours.match(option):
         raise UsageError(f"the option {option:.80} is set by taskq itself")
+
+
+def _check_resources(driver: str, settings: PilotSettings) -> None:
+    try:
+        counted(map(named_amount, settings.resources))
+    except ValueError as error:
+        raise UsageError(f"resources: {error}") from None
+    for text in settings.resource_options:
+        name, _, option = text.partition("=")
+        some = filled(option, 1)
+        try:
+            checked_name(name)
+        except ValueError as error:
+            raise UsageError(f"resource_options: {error}") from None
+        if some == option:
+            units = "{}, {KiB}, {MiB} or {GiB}"
+            raise UsageError(f"resource_options: {text!r:.80} has no amount in it: {units}")
+        _check_option(driver, some)
 
 
 def _check_kubernetes(settings: PilotSettings) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from taskq.model.requirements import missing
+from taskq.model.requirements import missing, offering_option, tag_words
 from taskq.model.words import HOUR_S, MINUTE_S, counted
 from taskq.pilots.planner import Decision, Misfit, PlanReason, Waiting, WantedJobs
 from taskq.pilots.settings import PilotSettings
+from taskq.pilots.sizing import size_text
 
 #: Tags for what each slot of an agent has, and the option that each comes from.
 RESOURCE_TAGS: Final = {"cores": "--cores", "mem": "--memory", "gpus": "--gpus"}
@@ -23,16 +24,20 @@ _SHOWN_REASONS: Final = 3
 
 @dataclass(slots=True)
 class Plan:
-    """How many jobs to submit and to cancel, and sentences that say why."""
+    """How many jobs to submit and to cancel, sentences that say why, and what the jobs have."""
 
     submit: int = 0
     cancel: int = 0
     why: list[str] = field(default_factory=list)
+    settings: PilotSettings | None = None
 
 
-def plan_of(decision: Decision) -> Plan:
-    """Return a decision as people get it."""
-    return Plan(decision.submit, decision.cancel, [*_sentences(decision)])
+def plan_of(decision: Decision, sized_for: str | None = None) -> Plan:
+    """Return a decision as people get it. sized_for: the campaign that needs jobs so large."""
+    settings, why = decision.settings, [*_sentences(decision)]
+    if sized_for is not None:
+        why.insert(0, f"Jobs have what {sized_for} needs: {size_text(settings)}.")
+    return Plan(decision.submit, decision.cancel, why, settings)
 
 
 def _sentences(decision: Decision) -> Iterator[str]:
@@ -81,6 +86,10 @@ def _about_misfit(settings: PilotSettings, campaign: Waiting, misfit: Misfit) ->
 def _unmet(settings: PilotSettings, requires: Sequence[str]) -> str:
     """Return why tasks with these requirements are not for the pilot's agents."""
     unmet = missing(requires, settings.all_offers)
+    if named := [tag for tag in unmet if tag.startswith("resource.")]:
+        given = " ".join(" ".join(offering_option(tag, settings.slot_count)) for tag in named)
+        lacks = " and ".join(map(tag_words, named))
+        return f"it requires {lacks}, which these agents do not have; give {given}, or --as-needed"
     names = {re.split("[>=]", tag)[0] for tag in unmet}
     if not names <= RESOURCE_TAGS.keys():
         return f"it requires {' '.join(unmet)}, which --offer does not name"

@@ -37,6 +37,8 @@ class Waiting:
     tags_suit: bool
     time_suits: bool
     batch: int = 1
+    memory: int | None = None
+    retry_memory: int | None = None
 
     @property
     def starts(self) -> int:

@@ -9,6 +9,7 @@ from typing import Final
 
 from taskq.pilots.agent_file import AGENT_FILE
 from taskq.pilots.settings import PilotSettings
+from taskq_agent.named_resources import is_tag
 from taskq_agent.resources import PROTOCOL_TAG
 
 _HEAD = """\
@@ -96,6 +97,11 @@ def shared_name(name: str) -> str:
     return name.partition("_")[0]
 
 
+def _is_own(tag: str) -> bool:
+    """Return whether an agent has a tag by itself, and takes it from nobody."""
+    return tag == PROTOCOL_TAG or is_tag(tag)
+
+
 def _agent(settings: PilotSettings, path: str, program: Sequence[str]) -> list[list[str]]:
     """Return the command that starts the agent, grouped for display.
 
@@ -112,6 +118,7 @@ def _agent(settings: PilotSettings, path: str, program: Sequence[str]) -> list[l
         argv = [[*program, "agent", "run"], *further]
     argv += [["--campaign", path], ["--slots", str(settings.slot_count)]]
     argv += [["--idle-timeout", f"{settings.idle_timeout:g}"]]
-    argv += [["--offer", tag] for tag in settings.all_offers if tag != PROTOCOL_TAG]
+    argv += [["--offer", tag] for tag in settings.all_offers if not _is_own(tag)]
+    argv += [["--resource", resource] for resource in settings.resources]
     argv += [["--site", settings.site]] if settings.site else []
     return argv

@@ -24,6 +24,7 @@ from taskq.model.settings import (
     setting,
     settings,
 )
+from taskq_agent.named_resources import counted, named_amount
 from taskq_agent.resources import Resources, offers, with_protocol
 from taskq_agent.units import size_in_bytes
 
@@ -41,6 +42,9 @@ _IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,300}")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,252}")
 FOLDER_FORM = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,200}")
+#: The amount of a named resource within an option, in these units.
+_UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_AMOUNT = re.compile(r"\{(|KiB|MiB|GiB)\}")
 _MAX_CHARS: Final = 20_000
 _MAX_LINE_CHARS: Final = 4_096
 _MOST_TEXTS: Final = 1_000
@@ -204,6 +208,26 @@ class PilotSettings:
         "further fields of the pod, as JSON: nodeSelector, tolerations, volumes",
         check=_text,
     )
+    as_needed: bool = setting(
+        FLAG,
+        "jobs are as large as the tasks need, see [sizes of jobs](#sizes-of-jobs); cores, memory, "
+        "GPUs and resources are the least then",
+        False,
+        drivers=(*_batch, "kubernetes"),
+    )
+    resources: tuple[str, ...] = _several(
+        "named resource of a job's agent, such as `scratch=200GB`",
+        option="--resource",
+        metavar="NAME=AMOUNT",
+    )
+    resource_options: tuple[str, ...] = _several(
+        "by which of `options` a job asks for a named resource: `scratch=--tmp={MiB}`, "
+        "`licence=--licenses=vina:{}`, `scratch=scratch={MiB}mb`, `scratch=request_disk = {KiB}`; "
+        "in braces the unit",
+        drivers=_batch,
+        option="--resource-option",
+        metavar="NAME=OPTION",
+    )
     options: tuple[str, ...] = _several(
         "of Slurm, further option of sbatch; of PBS, option of qsub, such as `-P wisdom`, or "
         "resource of a chunk, such as `model=bro`; of HTCondor, line of the submit description, "
@@ -228,13 +252,39 @@ class PilotSettings:
         return self.nodes * self.slot_count
 
     @property
+    def gpu_count(self) -> int:
+        """How many GPUs a job has."""
+        found = re.search(r"\d{1,4}$", self.gpus or "")
+        return int(found[0]) if found else 0
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The memory of a job; None if it is not given, or in a unit of the batch system's own."""
+        return _size(self.memory)
+
+    @property
+    def named_resources(self) -> dict[str, int]:
+        """The named resources of a job's agent."""
+        return counted(map(named_amount, self.resources))
+
+    @property
+    def all_options(self) -> tuple[str, ...]:
+        """The further options, with those that ask for named resources."""
+        amounts = self.named_resources
+        asked = [text.partition("=")[::2] for text in self.resource_options]
+        return (
+            *self.options,
+            *(filled(option, amounts[name]) for name, option in asked if name in amounts),
+        )
+
+    @property
     def all_offers(self) -> tuple[str, ...]:
-        """Tags of the agents, with what a start can have of the job: cores, memory, GPUs."""
-        gpus = re.search(r"\d{1,4}$", self.gpus or "")
+        """Tags of the agents, with what a start can have of the job."""
         job = Resources(
             count=self.cores,
-            memory=_size(self.memory),
-            gpus=tuple(map(str, range(int(gpus[0]) if gpus else 0))),
+            memory=self.memory_bytes,
+            gpus=tuple(map(str, range(self.gpu_count))),
+            named=self.named_resources,
         )
         return with_protocol(offers(job, self.slot_count, self.offers))
 
@@ -257,6 +307,11 @@ class PilotSettings:
 #: The settings of pilots by name: keys of pilot files, options of `taskq pilot add`.
 SETTINGS: Final = settings(PilotSettings)
 PilotSettings.__doc__ = f"{PilotSettings.__doc__}\n{described(PilotSettings)}\n"
+
+
+def filled(option: str, amount: int) -> str:
+    """Return an option of a batch system with an amount in it, rounded up to whole units."""
+    return _AMOUNT.sub(lambda unit: str(-(-amount // _UNITS[unit[1]])), option)
 
 
 def _size(memory: str | None) -> int | None:

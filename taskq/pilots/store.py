@@ -13,6 +13,7 @@ from taskq.pilots.pilot_file import check_name, pilot_settings
 from taskq.pilots.plan_words import Plan, plan_of
 from taskq.pilots.planner import PilotJobs, PilotState, Waiting, decide
 from taskq.pilots.settings import PilotSettings
+from taskq.pilots.sizing import chosen
 
 PilotStatus: TypeAlias = Literal["active", "paused", "removed"]
 
@@ -90,9 +91,14 @@ class Pilots:
 
     def plan_for(self, pilot: PilotView, jobs: Sequence[PilotJob]) -> Plan:
         """Return the plan for a pilot whose jobs are known."""
-        settings = pilot_settings(pilot.driver, pilot.settings)
+        settings, sized_for = self._sized(pilot)
         waiting = self._waiting(pilot, settings)
-        slots = self._database.value("agent_slots", path=pilot.path, offers=[*settings.offers])
+        slots = self._database.value(
+            "agent_slots",
+            path=pilot.path,
+            offers=[*settings.offers],
+            requires=[] if sized_for is None else [*sized_for.requires],
+        )
         state = PilotState(
             pilot.status,
             pilot.paused_why,
@@ -100,15 +106,23 @@ class Pilots:
             pilot.trouble,
             pilot.retry_in_s or 0.0,
         )
-        return plan_of(decide(settings, waiting, fleet(jobs, int(slots)), state))
+        decision = decide(settings, waiting, fleet(jobs, int(slots)), state)
+        return plan_of(decision, None if sized_for is None else sized_for.path)
 
     def has_work(self, pilot: PilotView) -> bool:
         """Return whether tasks wait that its agents could claim now."""
-        waiting = self._waiting(pilot, pilot_settings(pilot.driver, pilot.settings))
+        waiting = self._waiting(pilot, self._sized(pilot)[0])
         return any(
             campaign.claimable and campaign.tags_suit and campaign.time_suits
             for campaign in waiting
         )
+
+    def _sized(self, pilot: PilotView) -> tuple[PilotSettings, Waiting | None]:
+        """Return the settings of jobs that would be submitted now, and for which campaign."""
+        settings = pilot_settings(pilot.driver, pilot.settings)
+        if not settings.as_needed:
+            return settings, None
+        return chosen(settings, self._waiting(pilot, settings))
 
     def _waiting(self, pilot: PilotView, settings: PilotSettings) -> Sequence[Waiting]:
         rows = self._database.rows(

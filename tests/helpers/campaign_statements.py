@@ -121,7 +121,7 @@ class Scene:
         return {
             "add_argument": [Case(0, {name: blob[name] for name in ("path", "digest", "size")})],
             "add_input": [Case(0, blob)],
-            "agent_slots": [Case(SESSIONS + 1, {**it, "offers": []})],
+            "agent_slots": [Case(SESSIONS + 1, {**it, "offers": [], "requires": []})],
             "attempts": [Case(4, {**one, "task": failed})],
             "audit_evidence": [Case(4, {**one, "tasks": some}, plans)],
             "audit_page": [Case(PAGE, {**one, "after": failed, "most": PAGE}, plans)],

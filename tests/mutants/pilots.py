@@ -12,7 +12,41 @@ _GATEWAY: Final = ("tests/integration/pilots/test_over_gateway.py",)
 _IDLE: Final = ("tests/unit/test_agent_idle.py",)
 _PBS: Final = ("tests/integration/pilots/test_pbs_driver.py",)
 
+_SIZES: Final = ("tests/unit/test_pilot_sizing.py", "tests/integration/pilots/test_sizes.py")
+
 PILOTS: Final = (
+    Mutant(
+        "each-slot-has-a-gpu-for-its-share",
+        "taskq/pilots/sizing.py",
+        "math.ceil(Fraction(slots, math.floor(1 / each))) if each < 1 else slots * each",
+        "slots * max(each, 1)",
+        "A job asks for eight devices where two are enough.",
+        _SIZES,
+    ),
+    Mutant(
+        "job-has-no-room-for-a-task-that-is-tried-again",
+        "taskq/pilots/sizing.py",
+        "max(slots * offered_as(needs.memory), needs.retried)",
+        "slots * offered_as(needs.memory)",
+        "A task that has run out of memory gets no more in any job.",
+        _SIZES,
+    ),
+    Mutant(
+        "tag-says-less-than-was-asked-for",
+        "taskq/pilots/sizing.py",
+        "slots * offered_as(needs.memory)",
+        "slots * needs.memory",
+        "Jobs come again and again, whose agents may not claim what they came for.",
+        _SIZES,
+    ),
+    Mutant(
+        "smaller-agents-count-for-jobs-as-needed",
+        "sql/queries/agent_slots.sql",
+        "(%(requires)s::text[] = '{}' or taskq.offered",
+        "(%(requires)s::text[] is not null or taskq.offered",
+        "No job comes for tasks that the agents there cannot take.",
+        _SIZES,
+    ),
     Mutant(
         "job-is-submitted-before-it-is-written-down",
         "taskq/pilots/reconcile.py",

@@ -13,6 +13,22 @@ _QUEUE: Final = ("tests/integration/claims/test_resources.py",)
 
 RESOURCES: Final = (
     Mutant(
+        "containers-have-private-copies-of-automounts",
+        "agents/taskq_agent/handlers/containers.py",
+        '",bind-propagation=rslave" * bind.receives',
+        '""',
+        "Repositories of /cvmfs that were not mounted before are too many levels of links.",
+        ("tests/unit/test_agent_handlers_surroundings.py",),
+    ),
+    Mutant(
+        "docker-is-to-receive-what-is-kept-private",
+        "agents/taskq_agent/automounts.py",
+        "not max(reversed(holding), key=lambda mount: len(mount.point)).is_received",
+        "False",
+        "No container begins on nodes that do not share their mounts.",
+        ("tests/unit/test_agent_binds.py",),
+    ),
+    Mutant(
         "only-the-child-itself-counts",
         "agents/taskq_agent/handlers/limits.py",
         "            pids = procfs.family(self._pid)\n",

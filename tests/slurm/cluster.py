@@ -19,6 +19,10 @@ from tests.helpers.waiting import free_port, wait_until
 
 #: Of each node.
 CORES = 16
+#: Slurm wants devices, and believes that any are GPUs.
+_DEVICES = ("/dev/null", "/dev/zero")
+MEMORY_MIB = 64_000
+SCRATCH_MIB = 200_000
 NODES = ("node1", "node2")
 _SBIN = "/usr/sbin:/sbin"
 
@@ -44,6 +48,7 @@ AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
+GresTypes=gpu
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
 MpiDefault=none
 ReturnToService=2
@@ -83,13 +88,16 @@ class SlurmCluster:
                 controller_port=free_port(),
                 nodes="\n".join(
                     f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} "
-                    f"CPUs={CORES} State=UNKNOWN"
+                    f"CPUs={CORES} RealMemory={MEMORY_MIB} TmpDisk={SCRATCH_MIB} "
+                    f"Gres=gpu:{len(_DEVICES)} State=UNKNOWN"
                     for node in NODES
                 ),
             )
         )
         munge = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log"}
         munge["seed-file"] = "seed"
+        gpus = "".join(f"Name=gpu File={device}\n" for device in _DEVICES)
+        (self.folder / "gres.conf").write_text(gpus)
         files = [f"--{option}={self.folder}/munge/{file}" for option, file in munge.items()]
         self._daemon("munged", "--foreground", "--force", *files)
         wait_until((self.folder / "munge/socket").exists, on_timeout=self.logs)

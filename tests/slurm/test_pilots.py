@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq import Client
+from taskq import CampaignSpec, Client, Handler
 from tests.fixtures.gateways import StartGateway
 from tests.helpers.pilot_site import PilotSite
 from tests.helpers.postgres import Postgres, is_lost
@@ -114,6 +114,36 @@ def test_agents_of_a_job_of_two_nodes_live_and_die_each_for_itself(
     lost = postgres.execute("select session_id from taskq.attempt where outcome = 'lost'")
     assert {row["session_id"] for row in lost} == {killed.session_id}
     site.assert_nothing_is_lost(40, losses=lost.rowcount)
+
+
+def test_jobs_ask_for_what_tasks_need(site: PilotSite, slurm: SlurmCluster) -> None:
+    """Whole devices that slots share, cores, memory, scratch: tasks find what they need."""
+    say = """
+        echo "{{\\"gpu\\": $CUDA_VISIBLE_DEVICES, \\"bytes\\": $TASKQ_RESOURCE_SCRATCH}}"
+    """
+    campaign = site.queue.campaign("/c")
+    campaign.change(
+        CampaignSpec(
+            "/c",
+            handler=Handler("command", argv=("sh", "-c", say)),
+            cores=2,
+            memory=(1 << 30,),
+            gpus=0.25,
+            named_resources={"scratch": 1 << 30},
+        )
+    )
+    site.seed(12)
+    site.add("--slots", 4, "--as-needed", "--resource-option", "scratch=--tmp={MiB}")
+    assert _explained(site).startswith(
+        "Jobs have what /c needs: cores 8; memory 4G; GPUs 1; scratch 4G."
+    )
+    site.run_to_the_end(12)
+    job = slurm.said("scontrol", "show", "job", site.jobs()[1].native_id)
+    for asked in ("NumCPUs=8", "MinMemoryNode=4G", "gpu:1", "MinTmpDiskNode=4G"):
+        assert asked in job, job
+    results = [record.result or {} for record in campaign.results()]
+    assert [result["bytes"] for result in results] == [1 << 30] * 12
+    assert {result["gpu"] for result in results} <= {0, 1}
 
 
 def test_explain_says_that_the_node_is_drained(site: PilotSite, slurm: SlurmCluster) -> None:

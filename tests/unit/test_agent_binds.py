@@ -161,3 +161,10 @@ def test_bind_receives_later_mounts_only_where_some_come_and_can(
         "/site data",
     ]
     assert automounts.receives(path, there) is receives
+
+
+def test_bind_is_of_the_mount_on_top() -> None:
+    """What systemd mounts when somebody looks lies over its automount."""
+    lines = "1 0 0:1 / /data rw{} - autofs systemd-1 rw\n2 1 0:2 / /data rw{} - nfs4 x:/ rw\n"
+    assert automounts.receives("/data", mounts_of(lines.format("", " shared:2")))
+    assert not automounts.receives("/data", mounts_of(lines.format(" shared:1", "")))

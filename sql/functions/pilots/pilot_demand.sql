@@ -8,6 +8,8 @@
 --     campaigns in which most can be claimed; null: none has ended. tags_suit, time_suits: whether the tags are those
 --     that it requires, and
 --     its time limit is no longer than the lifetime. batch: how many of its tasks begin together in a slot.
+--     memory: bytes that a start needs by what the campaign says or has learnt; retry_memory: that a task needs which
+--     has run out of memory, see learnt_sizes(): of learnt sizes what all needed; null: unknown.
 -- Error TQ404: no such campaign.
 --
 -- Reads no task; costs what unfinished_campaigns() and usual_run() do.
@@ -32,7 +34,9 @@ returns table (
     requires text[],
     tags_suit boolean,
     time_suits boolean,
-    batch integer
+    batch integer,
+    memory bigint,
+    retry_memory bigint
 )
 language plpgsql stable
 as $$
@@ -68,7 +72,10 @@ begin
                r.time_limit_s, r.requires,
                taskq.suits(null, r.requires, null, p_offers),
                taskq.suits(r.time_limit_s, '{}', p_lifetime_s, p_offers),
-               coalesce((c.handler ->> 'batch')::integer, 1)
+               coalesce((c.handler ->> 'batch')::integer, 1),
+               c.memory[1],
+               case when c.memory_learns then coalesce(c.memory[2], c.memory[1])
+                    else c.memory[cardinality(c.memory)] end
           from ranked r
          cross join lateral taskq.campaign_of(r.campaign_id) c
          order by r.place;

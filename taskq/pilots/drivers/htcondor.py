@@ -55,7 +55,7 @@ class HTCondor(BatchDriver):
     def script(self, names: Sequence[str], path: str, program: Sequence[str]) -> str:
         """Return the script, which runs in the folder that HTCondor makes for the job."""
         settings = self._settings
-        head = [f"{_MARK}{line}" for line in (*settings.options, *self._description(names))]
+        head = [f"{_MARK}{line}" for line in (*settings.all_options, *self._description(names))]
         there = replace(
             settings,
             folder=".",

@@ -212,7 +212,7 @@ def _resources(settings: PilotSettings) -> dict[str, Any]:
     """Return what the container gets: its requests are its limits."""
     amounts = {"cpu": str(settings.cores)}
     if settings.memory is not None:
-        amounts["memory"] = settings.memory
+        amounts["memory"] = f"{settings.memory.rstrip('i')}i"
     if settings.gpus is not None:
         kind, _, number = settings.gpus.rpartition(":")
         amounts[kind or "nvidia.com/gpu"] = number

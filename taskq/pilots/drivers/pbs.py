@@ -156,7 +156,7 @@ class PBS(BatchDriver):
         for resource, value in (("mem", settings.memory), ("ngpus", settings.gpus)):
             if value is not None:
                 chunk.append(f"{resource}={value}")
-        chunk += [option for option in settings.options if not option.startswith("-")]
+        chunk += [option for option in settings.all_options if not option.startswith("-")]
         options = [
             f"-N {name}",
             f"-l select=1:{':'.join(chunk)}",
@@ -170,7 +170,7 @@ class PBS(BatchDriver):
         for option, value in (("-q", settings.partition), ("-A", settings.account)):
             if value is not None:
                 options.append(f"{option} {value}")
-        return options + [option for option in settings.options if option.startswith("-")]
+        return options + [option for option in settings.all_options if option.startswith("-")]
 
 
 def _seen(number: str, job: Mapping[str, str]) -> SeenJob:

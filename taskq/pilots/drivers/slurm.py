@@ -166,7 +166,7 @@ class Slurm(BatchDriver):
         ):
             if value is not None:
                 options.append(f"--{option}={value}")
-        return [*options, *map(_quoted, settings.options)]
+        return [*options, *map(_quoted, settings.all_options)]
 
 
 def _index(name: str) -> str:

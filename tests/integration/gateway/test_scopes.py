@@ -36,6 +36,7 @@ EVERYWHERE: dict[str, Any] = {
     "states": ["waiting"],
     "parts": [],
     "per": ["owner", "campaign", "end"],
+    "requires": [],
     "within": ["/"],
     "fields": '[["payload", "n"]]',
     "stretches": 5,

@@ -64,7 +64,7 @@ def test_pilots_of_others_are_not_seen_and_not_steered(
         with pytest.raises(Forbidden):
             ask.rows("pilot_demand", path="/c", offers=[], lifetime_s=60.0)
         with pytest.raises(Forbidden):
-            ask.rows("agent_slots", path="/c", offers=[])
+            ask.rows("agent_slots", path="/c", offers=[], requires=[])
     assert queue.queries.value("hold_pilot", **hold) is True
     with pytest.raises(Conflict):
         ask.value("note_pilot", **note)
