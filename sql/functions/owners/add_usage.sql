@@ -5,7 +5,7 @@
 -- What a campaign used that is gone is lost; those that change attempts add them before the campaign can go.
 --
 -- Locks: the rows that it changes, in the order of their key. Index: campaign_pkey, session_pkey, usage_pkey.
--- @plan by-key
+-- @plan by-one-key
 create or replace function taskq.add_usage(p_ends taskq.ends[])
 returns void
 language plpgsql
@@ -41,8 +41,8 @@ begin
         select n.*, k.sites, n.site = any (k.sites) as is_known,
                dense_rank() over (
                    partition by n.path, n.hour, n.site = any (k.sites) order by n.site) as place
-          from known k
-         cross join lateral (select n.* from named n where n.path = k.path and n.hour = k.hour offset 0) n
+          from named n
+          join known k on k.path = n.path and k.hour = n.hour
     )
     insert into taskq.usage as u (
            path, grain, since, campaign_id, owner, site, outcome, attempts, run_ms, core_ms)

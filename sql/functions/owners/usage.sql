@@ -34,12 +34,7 @@ language plpgsql stable
 as $$
 begin
     return query
-        select case when 'owner' = any (p_per) then u.owner end,
-               case when 'campaign' = any (p_per) then u.path end,
-               case when 'site' = any (p_per) then u.site end,
-               case when 'day' = any (p_per) then date_trunc('day', u.since, 'UTC')
-                    when 'month' = any (p_per) then date_trunc('month', u.since, 'UTC') end,
-               case when 'end' = any (p_per) then u.outcome end,
+        select u.owner, u.path, u.site, u.starts, case when 'end' = any (p_per) then u.outcome end,
                taskq.total(u.attempts),
                taskq.total(u.run_ms) / 1000.0::double precision,
                taskq.total(u.core_ms) / 1000.0::double precision,
@@ -49,15 +44,20 @@ begin
                taskq.total(u.core_ms) filter (where u.outcome in ('cancelled', 'hedged')) / 1000.0::double precision,
                taskq.total(u.core_ms) filter (where u.outcome = 'released') / 1000.0::double precision
           from (
-              select u.* from taskq.usage u where u.path = p_path
-               union all
-              select u.*
+              -- First the many rows, with few sums.
+              select case when 'owner' = any (p_per) then u.owner end as owner,
+                     case when 'campaign' = any (p_per) then u.path end as path,
+                     case when 'site' = any (p_per) then u.site end as site,
+                     case when 'day' = any (p_per) then date_trunc('day', u.since, 'UTC')
+                          when 'month' = any (p_per) then date_trunc('month', u.since, 'UTC') end as starts,
+                     u.outcome, taskq.total(u.attempts) as attempts, taskq.total(u.run_ms) as run_ms,
+                     taskq.total(u.core_ms) as core_ms
                 from taskq.usage u
-               where u.path > rtrim(p_path, '/') || '/'
-                 and u.path < rtrim(p_path, '/') || '0'
+               where (u.path = p_path
+                      or u.path > rtrim(p_path, '/') || '/' and u.path < rtrim(p_path, '/') || '0')
+                 and (p_since is null or u.since >= date_trunc(u.grain, p_since, 'UTC'))
+               group by 1, 2, 3, 4, 5
           ) u
-         where p_since is null
-            or u.since >= date_trunc(u.grain, p_since, 'UTC')
          group by 1, 2, 3, 4, 5
          order by 4, 8 desc, 1, 2, 3, 5
          limit p_most;

@@ -92,7 +92,7 @@ begin
                 when 'indexes' then perform taskq.keep_indexes();
                 when 'usage' then
                     perform taskq.sum_ends(0.1);
-                    if random() < 0.05 then
+                    if random() < 0.2 then
                         perform taskq.thin_usage();
                     end if;
                 when 'news' then
