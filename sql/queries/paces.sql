@@ -3,12 +3,12 @@
 -- rate begins, and for how many seconds it has moved since. The rate begins at the latest point after which the
 -- campaign moved for 600 s and 100 tasks ended, else at the first of the 70 latest points. Time that began without a
 -- working task counts as a minute if tasks ended in it, else as nothing. Retried tasks, which had ended before, do
--- not lower the rate.
+-- not lower the rate. working: how many tasks were at work on average in these seconds, 1 at least; null: there are none.
 -- Index: trend_pkey, 70 entries a campaign; campaign_pkey; see perhaps_unfinished().
 -- @roles reader
 -- @standby yes
 -- @gateway manager
-select c.campaign_id, b.ended, b.active_s
+select c.campaign_id, b.ended, b.active_s, b.working
   from (
       select distinct a.campaign_id
         from taskq.perhaps_unfinished(%(path)s) u
@@ -21,12 +21,14 @@ select c.campaign_id, b.ended, b.active_s
      select c.campaign_id, c.path from taskq.campaign c where c.campaign_id = u.campaign_id offset 0
  ) c
  cross join lateral (
-     select (s.last_ended - s.gained)::bigint as ended, s.active_s
+     select (s.last_ended - s.gained)::bigint as ended, s.active_s,
+            (s.held_s / nullif(s.active_s, 0))::float8 as working
        from (
            select t.minute, t.last_ended,
-                  sum(t.gained) over newest as gained, sum(t.active_s) over newest as active_s
+                  sum(t.gained) over newest as gained, sum(t.active_s) over newest as active_s,
+                  sum(t.active_s * greatest(t.working, 1)) over newest as held_s
              from (
-                 select p.minute, first_value(p.ended) over newest as last_ended,
+                 select p.minute, p.working, first_value(p.ended) over newest as last_ended,
                         greatest(lag(p.ended) over newest - p.ended, 0) as gained,
                         case when p.working > 0 then p.until_s - p.minute * 60.0::float8
                              when (lag(p.ended) over newest > p.ended) is not false

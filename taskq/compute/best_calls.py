@@ -68,7 +68,7 @@ class BestCalls:
             below=False,
             put=lambda results, _: put(map(self._argument_of, results)),
         )
-        with progress.display(source.path, None) as shown:
+        with progress.display(source, None) as shown:
             fed = feeder.run(
                 pause=waiting.pausing(self._database, source, deadline, shown, self._agents)
             )

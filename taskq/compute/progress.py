@@ -23,6 +23,8 @@ REDRAW_S: Final = 0.2
 #: Seconds between the looks of a live view; up to the second while nothing changes.
 REDRAW_LIVE_S: Final = 1.0
 REDRAW_SELDOM_S: Final = 10.0
+#: Seconds between two looks at when a run ends.
+FORECAST_S: Final = 10.0
 #: Most runs and causes of failures that are shown, and most characters of a cause.
 MOST_RUNS: Final = 20
 MOST_CAUSES: Final = 3
@@ -43,7 +45,7 @@ Show: TypeAlias = Callable[[Status | None], None]
 
 
 @contextmanager
-def display(path: str, wanted: bool | None) -> Iterator[Show]:
+def display(campaign: Campaign, wanted: bool | None) -> Iterator[Show]:
     """Yield a function that shows counts; wanted: None means only in a notebook or terminal.
 
     If the block is interrupted, say that the tasks go on.
@@ -52,7 +54,8 @@ def display(path: str, wanted: bool | None) -> Iterator[Show]:
     if wanted is False or (wanted is None and notebook is None and not sys.stderr.isatty()):
         yield lambda _: None
         return
-    shown: _Notebook | _Terminal = _Terminal(path) if notebook is None else _Notebook(notebook)
+    path = campaign.path
+    shown: _Notebook | _Terminal = _Terminal(campaign) if notebook is None else _Notebook(notebook)
     try:
         yield shown.show
     except KeyboardInterrupt:
@@ -230,7 +233,7 @@ class _Notebook:
 class _Terminal:
     """A bar on standard error."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, campaign: Campaign) -> None:
         # Its import takes a tenth of a second, and few programs need it.
         from rich.console import Console  # noqa: PLC0415
         from rich.progress import (  # noqa: PLC0415
@@ -238,7 +241,6 @@ class _Terminal:
             Progress,
             TextColumn,
             TimeElapsedColumn,
-            TimeRemainingColumn,
         )
 
         self._bar = Progress(
@@ -246,21 +248,33 @@ class _Terminal:
             BarColumn(),
             TextColumn("{task.fields[counts]}", markup=False),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[ends]}", markup=False),
             console=Console(file=sys.stderr),
             refresh_per_second=5,
         )
-        self._task = self._bar.add_task(path, total=None, counts="")
+        self._campaign = campaign
+        self._look_at = time.monotonic() + REDRAW_LIVE_S
+        self._task = self._bar.add_task(campaign.path, total=None, counts="", ends="")
         self._bar.start()
 
     def show(self, status: Status | None) -> None:
         if status is not None:
             ended = status.total - status.unfinished
             self._bar.update(self._task, total=status.total, completed=ended, counts=text(status))
+            if time.monotonic() >= self._look_at and status.unfinished:
+                self._look_at = time.monotonic() + FORECAST_S
+                self._bar.update(self._task, ends=self._ends())
 
     def end(self) -> None:
         self._bar.stop()
+
+    def _ends(self) -> str:
+        """Return when it ends, as all views say it; empty if that is unknown."""
+        try:
+            short = self._campaign.forecast().short()
+        except TaskqError:  # the waiting itself reports it
+            return ""
+        return f"ends in {short}" if short[:1].isdigit() else short
 
 
 def _notebook_display() -> Any:

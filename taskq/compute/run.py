@@ -287,7 +287,7 @@ class Run(Generic[T]):
         ).show()
 
     def _display(self, wanted: bool | None) -> Any:
-        return progress.display(self.path, wanted)
+        return progress.display(self.campaign, wanted)
 
     def _ended(
         self, tracker: Tracker, timeout: float | None, *, progress: bool | None

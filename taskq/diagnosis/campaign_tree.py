@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,10 +11,17 @@ from itertools import accumulate
 from typing import Any, Final
 
 from taskq.db.access import Queries
-from taskq.db.rows import Row
 from taskq.diagnosis.clauses import closed
-from taskq.diagnosis.forecast import ENOUGH, EndRate, Forecast, Span, Standstill, measured, span_of
-from taskq.model.errors import NotOverGateway
+from taskq.diagnosis.forecast import EndRate, Forecast, span_of
+from taskq.diagnosis.simulating import foreseen
+from taskq.diagnosis.tree_readings import (
+    Prospect,
+    TreeReadings,
+    ended_of,
+    is_enough,
+    pace_of,
+)
+from taskq.model.run_ends import Span
 from taskq.model.seed import STATUSES, is_within
 from taskq.model.views import Status
 
@@ -26,156 +32,18 @@ USUALLY_SHOWN: Final = 100
 _COUNTS: Final = (*STATUSES, "failures", "losses")
 
 
-#: Seconds for which the slower readings are kept.
-FRESH_S: Final = {"paces": 60.0, "scopes": 10.0, "standstills": 10.0, "dues": 5.0}
-#: The statements that read the parts of a tree.
-STATEMENTS: Final = {
-    "counts": "counts",
-    "paces": "paces",
-    "scopes": "scopes",
-    "standstills": "standstill",
-    "dues": "last_due",
-}
-#: Campaigns whose rates are estimated: those with most working tasks. Tasks of each that are read.
-_ESTIMATED: Final = 20
-_RUNS: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """The start of a pace: the number of ended tasks, and its instant by a monotonic clock."""
-
-    ended: int
-    at: float
-
-
-@dataclass(slots=True)
-class TreeReadings:
-    """What a tree is made of, each part as it was last read.
-
-    whole: all campaigns, or of a large queue only those about which there is something to say.
-    statuses: own counts, ordered by path. sums: with all below, by path, unless whole. bases: where
-    paces begin, by campaign. usual_s: mean run times of the campaigns in which most tasks work and
-    of which no pace is known, of full starts where many tasks have one. scopes: how many agents
-    serve just that campaign with all below it; None if not known. dues: when the last delayed task
-    of a campaign is due, by a monotonic clock, as far as known.
-    """
-
-    path: str
-    statuses: list[Status] = field(default_factory=list)
-    bases: Mapping[int, Base] = field(default_factory=dict)
-    usual_s: Mapping[int, float] = field(default_factory=dict)
-    scopes: Mapping[int, int] | None = None
-    dues: Mapping[int, float] = field(default_factory=dict)
-    standstills: Mapping[int, Standstill] = field(default_factory=dict)
-    whole: bool = True
-    sums: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    _read_at: dict[str, float] = field(default_factory=dict)
-    _begun_then: Mapping[int, int] = field(default_factory=dict)
-
-    def due(self) -> list[str]:
-        """Return the parts apart from the counts that are worth reading again now."""
-        now = time.monotonic()
-        return [
-            name
-            for name, fresh_s in FRESH_S.items()
-            if now >= self._read_at.get(name, -math.inf) + fresh_s
-            and (name != "dues" or any(status.delayed for status in self.statuses))
-        ]
-
-    def read(self, queries: Queries, name: str) -> None:
-        """Read a part; raise `NotFound` if there is no such campaign."""
-        self._read_at[name] = time.monotonic()
-        if name == "counts" and not self.whole:
-            self._read_notable(queries)
-            return
-        try:
-            self.take(name, queries.rows(STATEMENTS[name], **self.values(name)))
-        except NotOverGateway:  # one of an older release
-            return
-        if name == "paces":
-            self._read_run_times(queries)
-
-    def _read_notable(self, queries: Queries) -> None:
-        """Read the campaigns about which there is something to say."""
-        try:
-            rows = queries.rows("notable_counts", path=self.path)
-        except NotOverGateway:  # one of an older release
-            self.take("counts", queries.rows("counts", path=self.path, depth=None))
-            return
-        own = [dict(row) for row in rows]
-        sums = {row["path"]: row.pop("with_below") for row in own}
-        self.sums = {path: counted for path, counted in sums.items() if counted is not None}
-        self.take("counts", own)
-
-    def values(self, name: str) -> dict[str, object]:
-        """Return the parameters of the statement that reads a part."""
-        return {"path": self.path} | ({"depth": None} if name == "counts" else {})
-
-    def take(self, name: str, rows: Sequence[Row]) -> None:
-        """Take the rows of the statement that reads a part, right after it has run."""
-        now = time.monotonic()
-        if name == "counts":
-            self.statuses = [Status(**row) for row in rows]
-            if self.standstills:
-                self._drop_standstills()
-        elif name == "scopes":
-            self.scopes = {row["campaign_id"]: row["agents"] for row in rows}
-        elif name == "standstills":
-            self.standstills = {row["campaign_id"]: Standstill(**row) for row in rows}
-            self._begun_then = self._begun()
-        elif name == "dues":
-            self.dues = {row["campaign_id"]: now + row["due_s"] for row in rows}
-        else:
-            self.bases = {
-                row["campaign_id"]: Base(row["ended"], now - row["active_s"]) for row in rows
-            }
-
-    def _begun(self) -> dict[int, int]:
-        """Return how many attempts have begun, by campaign."""
-        return {
-            status.campaign_id: status.working + status.done + status.failures + status.losses
-            for status in self.statuses
-        }
-
-    def _drop_standstills(self) -> None:
-        """Forget why no agent can claim where one has claimed since that was read."""
-        begun, then = self._begun(), self._begun_then
-        self.standstills = {
-            campaign: reading
-            for campaign, reading in self.standstills.items()
-            if not reading.why or begun.get(campaign, 0) <= then.get(campaign, math.inf)
-        }
-
-    def _read_run_times(self, queries: Queries) -> None:
-        """Read the run times of attempts where no pace is known."""
-        now = time.monotonic()
-        unknown = [
-            status
-            for status in self.statuses
-            if status.working
-            and not _is_enough(_pace(self.bases.get(status.campaign_id), _ended(status), now))
-        ]
-        unknown.sort(key=lambda status: (-status.working, status.path))
-        found = {}
-        for status in unknown[:_ESTIMATED]:
-            row = queries.row("usual_run", campaign=status.campaign_id, most=_RUNS)
-            if row and row["mean_s"]:
-                found[status.campaign_id] = row["mean_s"] * row["batch"]
-        self.usual_s = found
-
-    def tree(self, queries: Queries) -> Tree:
-        """Return the tree with counts of now, without counts of agents; raise `NotFound`."""
-        self.read(queries, "counts")
-        for name in self.due():
-            if name != "scopes":
-                self.read(queries, name)
-        return grow(self, time.monotonic())
-
-
 def read_tree(queries: Queries, path: str, *, whole: bool = False) -> Tree:
     """Read the tree of a campaign once, without agents; raise `NotFound`. See `TreeReadings`."""
-    return TreeReadings(path, whole=whole).tree(queries)
+    return tree_now(TreeReadings(path, whole=whole), queries)
+
+
+def tree_now(read: TreeReadings, queries: Queries) -> Tree:
+    """Return the tree with counts of now, without counts of agents; raise `NotFound`."""
+    read.read(queries, "counts")
+    for name in read.due():
+        if name != "scopes":
+            read.read(queries, name)
+    return grow(read, time.monotonic())
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +111,9 @@ class _Outlook:
     usual_per_s: float = 0.0
     seeding: bool = False
     span: Span | None = None
+    simulated: Span | None = None
+    kinds: int = 0
+    is_guess: bool = False
 
     def add(self, other: _Outlook) -> None:
         self.stopped += other.stopped
@@ -253,7 +124,10 @@ class _Outlook:
             self.due_at = max(self.due_at or other.due_at, other.due_at)
         self.usual_per_s += other.usual_per_s
         self.seeding |= other.seeding
-        self.span = other.span if self.span is None else self.span.at_least(other.span)
+        self.kinds |= other.kinds
+        self.is_guess |= other.is_guess
+        self.span = _later(self.span, other.span)
+        self.simulated = _later(self.simulated, other.simulated)
 
 
 def grow(read: TreeReadings, at: float) -> Tree:
@@ -268,10 +142,11 @@ def grow(read: TreeReadings, at: float) -> Tree:
     if read.scopes is not None:
         for path, status in own.items():
             below[path] = read.scopes.get(status.campaign_id, 0)
-    outlooks = {path: _outlook(read, status) for path, status in own.items()}
+    prospect = foreseen(read, at)
+    outlooks = {path: _outlook(read, status, prospect) for path, status in own.items()}
     forecasts: dict[str, Forecast] = {}
     for path in reversed(list(own)):  # a path sorts before those below it
-        forecasts[path] = _forecast(read, statuses[path], outlooks[path], at)
+        forecasts[path] = _forecast(read, statuses[path], outlooks[path], at, prospect)
         above = parent(path)
         if above in own:
             below[above] += below[path]
@@ -319,7 +194,7 @@ def _counting(status: Status, counted: Sequence[int]) -> Status:
     return replace(status, **values)
 
 
-def _outlook(read: TreeReadings, status: Status) -> _Outlook:
+def _outlook(read: TreeReadings, status: Status, prospect: Prospect) -> _Outlook:
     """Return what becomes of a campaign's own tasks."""
     found, halted = _Outlook(), read.standstills.get(status.campaign_id)
     found.seeding = halted is not None and halted.seeding
@@ -330,27 +205,42 @@ def _outlook(read: TreeReadings, status: Status) -> _Outlook:
             found.blocked[halted.why] = status.waiting + status.delayed
     elif status.delayed:
         found.delayed, found.due_at = status.delayed, read.dues.get(status.campaign_id)
-    if mean_s := read.usual_s.get(status.campaign_id):
+    if run := read.runs.get(status.campaign_id):
         # An attempt after which the task is retried makes no task final.
         tried = status.done + status.failures + status.losses
-        found.usual_per_s = status.working / mean_s * min(1.0, _ended(status) / max(1, tried))
+        found.usual_per_s = (
+            status.working / run.start_s * min(1.0, ended_of(status) / max(1, tried))
+        )
+    if status.unfinished - found.stopped - sum(found.blocked.values()) > 0:
+        found.simulated = prospect.ends.get(status.campaign_id)
+        found.is_guess = found.simulated is None
+        found.kinds = prospect.serving.get(status.campaign_id, 0)
     return found
 
 
-def _forecast(read: TreeReadings, status: Status, outlook: _Outlook, at: float) -> Forecast:
+def _later(first: Span | None, second: Span | None) -> Span | None:
+    return second if first is None else first.at_least(second)
+
+
+def _forecast(
+    read: TreeReadings, status: Status, outlook: _Outlook, at: float, prospect: Prospect
+) -> Forecast:
     """Return when the tasks of a campaign and all below it end; note the end in the outlook."""
-    pace = _pace(read.bases.get(status.campaign_id), _ended(status), at)
-    if outlook.usual_per_s and not _is_enough(pace):
+    pace = pace_of(read.bases.get(status.campaign_id), ended_of(status), at)
+    if outlook.usual_per_s and not is_enough(pace):
         pace = EndRate(outlook.usual_per_s)
     ending = status.unfinished - outlook.stopped - sum(outlook.blocked.values())
     late, delayed = 0, outlook.delayed
     due_s = None if outlook.due_at is None else outlook.due_at - at
-    span = None
-    if (status.working and status.state == "open") or status.unfinished == status.working:
+    simulated = None if outlook.is_guess else outlook.simulated
+    span = simulated
+    if span is None and (
+        (status.working and status.state == "open") or status.unfinished == status.working
+    ):
         span = span_of(ending, pace)
     if due_s is not None and due_s > 0 and (span is None or due_s > span.s):
         late = delayed
-        span = span and span_of(ending - late, pace)
+        span = simulated or (span and span_of(ending - late, pace))
     if ending <= 0 or ending == late:
         span = None
     elif span is not None:
@@ -369,20 +259,8 @@ def _forecast(read: TreeReadings, status: Status, outlook: _Outlook, at: float) 
         paused=outlook.stopped,
         blocked=dict(outlook.blocked),
         seeding=outlook.seeding,
+        slots=None if simulated is None else prospect.slots(outlook.kinds),
     )
-
-
-def _ended(status: Status) -> int:
-    return status.done + status.failed
-
-
-def _pace(base: Base | None, ended: int, at: float) -> EndRate | None:
-    return None if base is None else measured(ended - base.ended, at - base.at)
-
-
-def _is_enough(pace: EndRate | None) -> bool:
-    """Return whether so many tasks ended that a pace tells more than run times do."""
-    return pace is not None and (pace.ended or 0) >= ENOUGH
 
 
 def usual_levels(counts: Sequence[int]) -> int:

@@ -10,6 +10,7 @@ from typing import Final
 
 from taskq.diagnosis import clauses
 from taskq.diagnosis.reasons import verb
+from taskq.model.run_ends import Span
 from taskq.model.words import counted, duration
 
 #: Tasks that must have ended for a measured rate; with fewer, the run times of attempts tell more.
@@ -42,30 +43,6 @@ def measured(ended: int, over_s: float) -> EndRate | None:
     return EndRate(ended / over_s, ended, over_s) if ended > 0 and over_s >= LEAST_S else None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Seconds until an end, with a 95 % interval for chance alone; high_s: None if unknown."""
-
-    s: float
-    low_s: float
-    high_s: float | None
-
-    def at_least(self, other: Span | None) -> Span:
-        """Return the later of two ends."""
-        if other is None:
-            return self
-        highs = (self.high_s, other.high_s)
-        high_s = None if None in highs else max(filter(None, highs), default=0.0)
-        return Span(max(self.s, other.s), max(self.low_s, other.low_s), high_s)
-
-    def __str__(self) -> str:
-        """In words, with the uncertainty unless it is small."""
-        if self.high_s is not None and self.high_s - self.low_s < 0.1 * self.s:
-            return duration(self.s)
-        until = "more" if self.high_s is None else duration(self.high_s)
-        return f"{duration(self.s)} ({duration(self.low_s)} to {until})"
-
-
 def span_of(tasks: int, pace: EndRate | None) -> Span | None:
     """Return the time in which so many tasks end at a rate; None if it is unknown.
 
@@ -90,7 +67,8 @@ class Forecast:
     is unknown or nothing runs. late: delayed tasks of campaigns whose last one is due after that,
     at `due_at`, in due_s seconds. paused: tasks that wait in campaigns that are not open. blocked:
     tasks that no agent can claim, by reason. seeding: whether tasks are being added: no end is
-    known.
+    known. slots: of the agents at work that serve it, which the span assumes to stay; None if the
+    span follows from the pace alone.
     """
 
     pace: EndRate | None = None
@@ -102,6 +80,7 @@ class Forecast:
     paused: int = 0
     blocked: Mapping[str, int] | None = None
     seeding: bool = False
+    slots: int | None = None
 
     @property
     def per_s(self) -> float | None:
@@ -133,7 +112,9 @@ class Forecast:
         soon = self.ending - self.late
         if self.span is not None and soon > 0:
             whole = not (self.lasting or self.late)
-            parts.append(f"{self.span}" if whole else f"{counted(soon, 'task')} in {self.span}")
+            stay = "" if self.slots is None else f" with {counted(self.slots, 'slot')} as now"
+            tasks = "" if whole else f"{counted(soon, 'task')} in "
+            parts.append(f"{tasks}{self.span}{stay}")
         blocked = sorted((self.blocked or {}).items(), key=lambda reason: (-reason[1], reason[0]))
         parts += [
             f"{number:,} {verb(number, 'waits', 'wait')}: {why}" for why, number in blocked[:_NAMED]
@@ -169,6 +150,7 @@ class Forecast:
             "paused": self.paused,
             "blocked": dict(self.blocked or {}),
             "seeding": self.seeding,
+            "slots": self.slots,
         }
 
 

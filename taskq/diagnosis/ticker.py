@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.diagnosis.campaign_tree import Tree, TreeReadings, grow
+from taskq.diagnosis.campaign_tree import Tree, grow
+from taskq.diagnosis.tree_readings import TreeReadings
 from taskq.model.errors import TaskqError
 from taskq.model.pauses import in_thread
 

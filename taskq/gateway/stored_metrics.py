@@ -16,7 +16,8 @@ from typing import Final, Generic, TypeVar
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from taskq.db.connections import Row
-from taskq.diagnosis.campaign_tree import STATEMENTS, TreeReadings, grow
+from taskq.diagnosis.campaign_tree import grow
+from taskq.diagnosis.tree_readings import RUNS, STATEMENTS, TreeReadings
 from taskq.gateway.http.errors import Busy
 from taskq.gateway.statement_pool import StatementPool
 from taskq.model.errors import NotFound, TaskqError
@@ -100,11 +101,16 @@ class MetricReader:
         """Return in how many seconds campaigns end, for those whose end is known."""
         found: dict[str, float] = {}
         for path in paths[:_MOST_ENDS]:
-            read = TreeReadings(path)
+            read = TreeReadings(path, scope=path)
             with suppress(NotFound):
-                for name in ("counts", "paces", "standstills", "dues"):
+                for name in ("counts", "sharing", "kinds", "paces", "standstills", "dues"):
                     rows = await self._statements.rows(STATEMENTS[name], **read.values(name))
                     read.take(name, rows)
+                runs = {}
+                for campaign in read.running():
+                    asked = {"campaign": campaign, "most": RUNS}
+                    (runs[campaign],) = await self._statements.rows("usual_run", **asked)
+                read.take_runs(runs)
                 tree = await asyncio.to_thread(grow, read, time.monotonic())
                 for node in tree.nodes.values():
                     if node.status.unfinished and (ends_s := node.forecast.eta_s) is not None:

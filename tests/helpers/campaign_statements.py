@@ -369,7 +369,9 @@ class Scene:
             "settle_many": [
                 Case(4, {"campaigns": [self.campaign], "reports": json.dumps([report])})
             ],
+            "sharing_campaigns": [Case(0, {"scope": "/new", "most": 10})],
             "shorten_delays": [Case(NEW // 2, page)],
+            "slot_kinds": [Case(SESSIONS + 1, {"scope": "/new"})],
             "submit": [Case(2, {**it, "tasks": task, "on_conflict": "skip"})],
             "submit_calls": [Case(2, {**it, **one, "tasks": task})],
             "task_ids": [Case(3, {**one, "keys": ["n=1", "n=7", "n=1500"]})],

@@ -11,15 +11,14 @@ import pytest
 
 from taskq.diagnosis.campaign_tree import (
     MOST_SHOWN,
-    Base,
     Tree,
-    TreeReadings,
     usual_levels,
 )
 from taskq.diagnosis.campaign_tree import grow as grow_from
 from taskq.diagnosis.forecast import Standstill, measured, span_of
 from taskq.diagnosis.servers import GatewayLoad, ServerLoad, Servers
 from taskq.diagnosis.tables.campaigns import figures_of
+from taskq.diagnosis.tree_readings import Base, TreeReadings
 from taskq.diagnosis.trend import Point, intervals
 from taskq.model.views import Status
 

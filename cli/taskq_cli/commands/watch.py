@@ -14,10 +14,11 @@ from typing import Any, Final, TypeAlias
 import click
 
 from taskq import Campaign, Client
-from taskq.diagnosis.campaign_tree import TreeReadings, parent
+from taskq.diagnosis.campaign_tree import parent, tree_now
 from taskq.diagnosis.forecast import Forecast
 from taskq.diagnosis.reasons import Explanation
 from taskq.diagnosis.tables.campaigns import STATUS, state
+from taskq.diagnosis.tree_readings import TreeReadings
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.views import Status
 from taskq.model.words import counted, duration, instant, rate
@@ -195,12 +196,12 @@ def _sample(
 ) -> Progress:
     """Return a sample. explained: None: without the campaigns below."""
     path, explanation = readings.path, None
-    nodes = None if explained is None else readings.tree(client.queries).nodes
+    nodes = None if explained is None else tree_now(readings, client.queries).nodes
     if explained is not None and nodes is not None:
         explanation = explained.now(nodes[path].status.unfinished)
     overview = read_overview(client, path, nodes, explanation)
     if nodes is None and not overview.status.children:
-        nodes = readings.tree(client.queries).nodes
+        nodes = tree_now(readings, client.queries).nodes
     return Progress(
         overview=overview,
         children=[node.status for name, node in (nodes or {}).items() if parent(name) == path],

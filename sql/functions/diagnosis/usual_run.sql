@@ -2,7 +2,8 @@
 -- tasks have one start, its share of that, see ran_s().
 --
 -- attempts: how many of those looked at were done or failed. mean_s: seconds; null: none was. batch: how many tasks
--- have one start at most.
+-- have one start at most. spread: the standard deviation, as a share of mean_s. youngest_s: how long the latest of
+-- those looked at that run has run; null: none runs, or many tasks have one start.
 --
 -- Attempts that end first are the short ones. So running attempts count too, and so do those that were cut off by a
 -- lost agent or the end of a job: each would last longer than it has so far. Of tasks of one start nobody knows how
@@ -23,7 +24,9 @@ create or replace function taskq.usual_run(
     p_most integer,
     out attempts bigint,
     out mean_s double precision,
-    out batch integer
+    out batch integer,
+    out spread double precision,
+    out youngest_s double precision
 )
 language plpgsql stable
 as $$
@@ -48,6 +51,7 @@ declare
     v_seen integer;
     v_alive double precision := 1;
     v_before double precision := 0;
+    v_squares double precision := 0;
 begin
     batch := coalesce(
         (select (c.handler ->> 'batch')::integer from taskq.campaign c where c.campaign_id = p_campaign), 1);
@@ -55,8 +59,8 @@ begin
         select count(distinct s.task_id),
                array_agg(o.run_s order by o.run_s, o.ended desc) filter (where o.run_s is not null),
                array_agg(o.ended order by o.run_s, o.ended desc) filter (where o.run_s is not null),
-               count(*) filter (where o.ended), count(o.run_s)
-          into v_tasks, v_runs, v_ended, attempts, v_seen
+               count(*) filter (where o.ended), count(o.run_s), min(t.run_s)
+          into v_tasks, v_runs, v_ended, attempts, v_seen, youngest_s
           from (
               select s.task_id, row_number() over (order by s.task_id desc) as place
                 from (
@@ -100,10 +104,12 @@ begin
     mean_s := 0;
     for n in 1 .. v_seen loop
         mean_s := mean_s + v_alive * (v_runs[n] - v_before);
+        v_squares := v_squares + v_alive * (v_runs[n] ^ 2 - v_before ^ 2);
         v_before := v_runs[n];
         if v_ended[n] then
             v_alive := v_alive * (v_seen - n) / (v_seen - n + 1);
         end if;
     end loop;
+    spread := coalesce(sqrt(greatest(0, v_squares - mean_s ^ 2)) / nullif(mean_s, 0), 0);
 end
 $$;

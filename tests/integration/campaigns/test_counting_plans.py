@@ -47,6 +47,7 @@ OF_UNFINISHED = {
     ),
     "standstill": (statement("standstill"), {"path": "/"}),
     "paces": (statement("paces"), {"path": "/"}),
+    "sharing_campaigns": ("select * from taskq.sharing_campaigns('/', 100)", {}),
 }
 
 GROW = """

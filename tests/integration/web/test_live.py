@@ -70,7 +70,9 @@ async def test_page_of_many_viewers_reads_the_tree_once(database: Counting) -> N
     ticker = Ticker(database, period_s=100.0)
     trees = await asyncio.gather(*(ticker.tree() for _ in range(50)))
     assert all(tree is trees[0] for tree in trees)
-    assert sorted(database.ran) == ["counts", "paces", "scopes", "standstill"]
+    assert sorted(database.ran) == [
+        *("counts", "paces", "scopes", "sharing_campaigns", "slot_kinds", "standstill"),
+    ]
 
 
 async def test_view_reports_a_database_that_is_away_and_recovers(
