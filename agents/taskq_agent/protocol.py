@@ -86,7 +86,8 @@ Text = Annotated[str, Words(MAX_ERROR_CHARS)]
 class Hello:
     """Request of an agent for a session; `key` makes the call repeatable.
 
-    offers: tags, `NAME` or `NAME=VALUE`, for campaigns that require some.
+    offers: tags, `NAME` or `NAME=VALUE`, for campaigns that require some. unfit: why the agent will
+    not work there: it gets no session, and people read that.
     """
 
     key: LeaseId
@@ -98,6 +99,7 @@ class Hello:
     slots: Annotated[int, range(1, MAX_SLOTS + 1)] = 1
     release: Annotated[str, Most(MAX_RELEASE_CHARS)] = ""
     offers: Annotated[Tuple[Name, ...], Most(MAX_OFFERS)] = ()
+    unfit: Text = ""
 
 
 @dataclass(frozen=True)

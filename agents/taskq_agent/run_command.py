@@ -17,6 +17,7 @@ from taskq_agent.batch_end import within_batch_job
 from taskq_agent.http.connections import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport, is_sendable, token_in
+from taskq_agent.last_words import last_words
 from taskq_agent.loop import agent_of_processes
 from taskq_agent.protocol import LONGEST_WAIT_S
 from taskq_agent.release import release
@@ -70,6 +71,7 @@ def _run(options: argparse.Namespace) -> int:
         many = isinstance(error, OSError) and error.errno == errno.EMFILE
         hint = f"; `ulimit -n` allows too few for {agent.slots} slots" if many else ""
         summary = unfit(f"{error}{hint}")
+        last_words(HttpTransport(gateways, token, dialer, release=agent.release), agent, summary)
     sys.stdout.write(json.dumps(asdict(summary)) + "\n")
     return summary.exit_code
 

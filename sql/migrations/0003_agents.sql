@@ -213,14 +213,16 @@ create table taskq.refused_hello (
     why text not null,
     first_at timestamptz not null,
     last_at timestamptz not null,
+    own boolean not null default false,
     constraint refused_hello_pkey primary key (token_id, host),
     constraint refused_hello_texts_length check (length(host) <= 200 and length(site) <= 200 and length(why) <= 500)
 );
 
 comment on table taskq.refused_hello is
-    'Hosts whose agents were refused a session although their token is known here: it is used up, revoked or '
-    'expired, the host or site is banned, or the like. See note_refused_hellos.sql, which bounds it.';
+    'Hosts whose agents got no session although their token is known here: it is used up, revoked or expired, the '
+    'host or site is banned, or the agent says that it cannot work there. See note_refused_hellos.sql, which bounds it.';
 comment on column taskq.refused_hello.host is 'As the agent reported it; so is site.';
+comment on column taskq.refused_hello.own is 'Whether `why` are the words of the agent, which did not ask for a session.';
 comment on column taskq.refused_hello.why is 'Of the latest refusal, as is last_at, which may be half a minute late.';
 
 
@@ -269,6 +271,7 @@ create table taskq.gateway (
     per_s double precision not null,
     front boolean,
     seen_at timestamptz not null,
+    certificate_ends timestamptz,
     constraint gateway_pkey primary key (holder)
 )
 with (fillfactor = 50);
@@ -279,6 +282,7 @@ comment on column taskq.gateway.name is 'Where it is, for people.';
 comment on column taskq.gateway.sessions is 'Sessions that it heard lately.';
 comment on column taskq.gateway.per_s is 'Exchanges per second since its last report.';
 comment on column taskq.gateway.front is 'Whether it serves claims from the front; null: it has none.';
+comment on column taskq.gateway.certificate_ends is 'Null: it has no certificate of its own.';
 
 
 -- Pilots. A pilot says on which batch system agents start, with which settings, and for which campaigns. A loop

@@ -86,7 +86,7 @@ with ended as materialized (
                         where c.pilot = m.pilot), 0) as slots
       from most m
 ), refused as (
-    select distinct on (r.host) r.host, r.site, r.token_id, r.why, r.first_at, r.last_at
+    select distinct on (r.host) r.host, r.site, r.token_id, r.why, r.own, r.first_at, r.last_at
       from taskq.refused_hello r
      cross join lateral (
          select t.paths from taskq.token t where t.token_id = r.token_id offset 0
@@ -100,7 +100,7 @@ with ended as materialized (
     select host, coalesce(nullif(r.site, ''), s.site, '') as site, coalesce(s.slots, 0) as slots, s.expired, s.left_why,
            s.site as served_site, s.pilot, s.ended_at,
            case when n.is_newer then r.token_id else s.token_id end as token_id,
-           case when n.is_newer then r.why end as refused,
+           case when n.is_newer then r.why end as refused, n.is_newer and r.own as own,
            case when n.is_newer then greatest(r.first_at, s.heard_at) else s.ended_at end as at
       from served s
       full join refused r using (host)
@@ -113,7 +113,7 @@ with ended as materialized (
 )
 select h.host, h.site, n.slots, h.at,
        case when b.kind is not null then 'ban' when t.name is not null then 'token'
-            when h.refused is not null then 'refused' when h.expired then 'lost' else 'left' end as cause,
+            when h.own then 'unfit' when h.refused is not null then 'refused' when h.expired then 'lost' else 'left' end as cause,
        case when b.kind is not null then array[b.kind, b.name] when t.name is not null then array[t.name]
             else '{}' end as subject,
        case when b.kind is not null then b.why when t.name is not null then t.state

@@ -2,7 +2,7 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager, quiet, whole
-select g.name, g.release, g.sessions, g.per_s, g.front,
+select g.name, g.release, g.sessions, g.per_s, g.front, g.certificate_ends,
        extract(epoch from clock_timestamp() - g.seen_at)::double precision as silent_s
   from taskq.gateway g
  where g.seen_at > clock_timestamp() - interval '1 hour'

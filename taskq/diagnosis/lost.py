@@ -16,6 +16,8 @@ from taskq.model.words import command, counted, instant
 _MOST_REASONS: Final = 8
 _MOST_SITES: Final = 5
 _MOST_HOSTS: Final = 4
+#: Causes that keep agents out which come.
+_AT_THE_DOOR: Final = frozenset({"ban", "unfit", "refused"})
 #: Ended sessions without work may be removed after that: an older token may have been used.
 _REMEMBERED: Final = timedelta(days=30)
 
@@ -27,11 +29,11 @@ def lost(facts: Facts) -> Iterator[Reason]:
     """
     causes: dict[tuple[str, ...], list[LostHost]] = defaultdict(list)
     for lost_host in facts.lost:
-        why = lost_host.why or "" if lost_host.cause in {"refused", "left"} else ""
+        why = lost_host.why or "" if lost_host.cause in {"unfit", "refused", "left"} else ""
         cause = (lost_host.cause, *lost_host.subject, why)
         causes[cause].append(lost_host)
     if not facts.agents:
-        causes = {key: some for key, some in causes.items() if key[0] in {"ban", "refused"}}
+        causes = {key: some for key, some in causes.items() if key[0] in _AT_THE_DOOR}
     most = sorted(causes.values(), key=lambda hosts: -sum(host.slots for host in hosts))
     for hosts in most[:_MOST_REASONS]:
         yield _gone(facts, hosts)
@@ -58,6 +60,10 @@ def _gone(facts: Facts, hosts: Sequence[LostHost]) -> Reason:
         text += since
         paths = next((it.paths for it in facts.tokens if it.name == name), [path])
         commands = [token_renewal(name, paths[0], revoked=first.why == "was revoked")]
+    elif first.cause == "unfit":
+        text = f"agents at {what} do not get in since {since}; they say: {brief(first.why)}. Mend "
+        text += "that there, and start them again"
+        commands = [command("host", "list", path)]
     elif first.cause == "refused":
         text = f"agents at {what} are refused since {since}: {brief(first.why)}"
         commands = [command("token", "list")]

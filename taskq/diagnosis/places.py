@@ -54,7 +54,7 @@ class LostHost:
     site: str
     slots: int
     at: datetime
-    cause: Literal["ban", "token", "refused", "lost", "left"]
+    cause: Literal["ban", "token", "unfit", "refused", "lost", "left"]
     subject: list[str]
     why: str | None
     hosts: int
@@ -68,6 +68,8 @@ class LostHost:
             return f"{self.subject[0]} {self.subject[1]} is banned: {self.why}"
         if self.cause == "token":
             return f"refused since {at}: token {self.subject[0]} {self.why}"
+        if self.cause == "unfit":
+            return f"does not get in since {at}; its agents say: {self.why}"
         if self.cause == "refused":
             return f"refused since {at}: {self.why}"
         if self.cause == "lost":

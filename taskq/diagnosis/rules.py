@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Final
 
 from taskq.diagnosis.blockers import SET_BACK, server_blocked, stood_still, was_set_back
@@ -28,6 +29,7 @@ from taskq.model.seed import FINAL
 from taskq.model.views import Brake
 from taskq.model.words import command, counted, duration, instant
 
+_CERTIFICATE_SOON: Final = timedelta(days=14)
 _LONG_S: Final = 60.0
 """Seconds of a delay that are long in any case, if runs are shorter."""
 
@@ -217,6 +219,7 @@ def upkeep(facts: Facts) -> Iterator[Reason]:
     yield from _keeper(facts)
     yield from _silent_gateways(facts)
     yield from _old_gateways(facts)
+    yield from _certificates(facts)
     if facts.brake is None:
         yield from _silent_holders(facts)
     elif any(kind.silent for kind in facts.agents):
@@ -282,6 +285,35 @@ def _old_gateways(facts: Facts) -> Iterator[Reason]:
         f"Restart {verb(number, 'it', 'them')} with {newest}.",
         commands=[command("gateway")],
         figures={"gateways": number, "release": newest},
+    )
+
+
+def _certificates(facts: Facts) -> Iterator[Reason]:
+    """Name the gateways whose certificates have ended, or end soon."""
+    now = facts.upkeep.now
+    soon = [
+        (gateway.certificate_ends, gateway)
+        for gateway in facts.gateways
+        if gateway.is_there
+        and gateway.certificate_ends is not None
+        and gateway.certificate_ends - now < _CERTIFICATE_SOON
+    ]
+    if not soon:
+        return
+    soon.sort(key=lambda it: it[0])
+    first, number = soon[0][0], len(soon)
+    ended = [gateway for ends, gateway in soon if ends <= now]
+    names = some([gateway.name for _, gateway in soon])
+    what = verb(number, "The certificate of the gateway", "The certificates of the gateways")
+    when = f"{'has ended' if first <= now else 'ends'} at {instant(first)}"
+    yield Reason(
+        "certificate-ends",
+        f"{what} {names} {'' if number == 1 else 'end soon, the first '}{when}: after that agents "
+        "and people trust it no more, and agents that cannot trust it send nothing. Put the new "
+        "one in place of its file: the gateway reads it within a minute, without a restart.",
+        lost=max(len(ended), sum(gateway.sessions for gateway in ended)),
+        commands=[command("gateway")],
+        figures={"gateways": number, "first": soon[0][1].name},
     )
 
 

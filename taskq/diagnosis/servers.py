@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from taskq.db.access import Queries
@@ -19,7 +20,7 @@ class GatewayLoad:
     """A gateway. sessions: those heard there lately; per_s: exchanges a second.
 
     front: whether it serves claims from the front; None if it has none. silent_s: seconds since its
-    last sign, which it gives every ten.
+    last sign, which it gives every ten. certificate_ends: None if it has no certificate of its own.
     """
 
     name: str
@@ -28,6 +29,7 @@ class GatewayLoad:
     per_s: float
     front: bool | None
     silent_s: float
+    certificate_ends: datetime | None = None
 
     @property
     def is_there(self) -> bool:

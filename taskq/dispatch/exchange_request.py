@@ -101,4 +101,5 @@ def session_values(hello: Hello, lease_s: float) -> dict[str, Any]:
     lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
     """
     values = vars(hello) | {"offers": list(hello.offers), "lease_s": lease_s}
+    del values["unfit"]  # such an agent asks for none
     return values | {"path": values.pop("campaign"), "agent": values.pop("name")}

@@ -58,6 +58,7 @@ class Enrolments:
         values["token_hash"] = f"\\x{hashed(token).hex()}"
         values["session_hash"] = f"\\x{hashed(session).hex()}"
         values["address"] = address
+        values["unfit"] = clean(hello.unfit)
         row = await self._hellos.put(values)
         # Only now, so that unknown tokens take no room here.
         self._answered.count(token)

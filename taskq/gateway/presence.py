@@ -8,6 +8,7 @@ import time
 import uuid
 from typing import Final
 
+from taskq.gateway.http.certificates import ServerCertificate
 from taskq.gateway.http.errors import Busy
 from taskq.gateway.service import Service
 from taskq.model.errors import TaskqError
@@ -20,11 +21,14 @@ PERIOD_S: Final = 10.0
 
 
 class GatewayPresence:
-    """Notes a gateway in the database. name: its host and port."""
+    """Notes a gateway in the database. name: its host and port; certificate: None without TLS."""
 
-    def __init__(self, service: Service, name: str) -> None:
+    def __init__(
+        self, service: Service, name: str, certificate: ServerCertificate | None = None
+    ) -> None:
         self._service = service
         self._name = name
+        self._certificate = certificate
         self._holder = str(uuid.uuid4())
         self._exchanges, self._at = 0, time.monotonic()
         self._faults = LoopFaults(log, "the record of this gateway's presence")
@@ -51,6 +55,7 @@ class GatewayPresence:
         per_s = (exchanges - self._exchanges) / max(now - self._at, 1.0)
         self._exchanges, self._at = exchanges, now
         front = self._service.exchanges.front
+        validity = None if self._certificate is None else self._certificate.validity()
         try:
             (row,) = await self._service.statements.rows(
                 "note_gateway",
@@ -60,6 +65,7 @@ class GatewayPresence:
                 sessions=sessions,
                 per_s=per_s,
                 front=None if front is None else front.pool.breaker.closed,
+                certificate_ends_s=None if validity is None else validity.ends,
             )
             if row["note_gateway"] is not None:
                 self._service.clock_ahead_s = row["note_gateway"] - time.time()

@@ -135,7 +135,8 @@ class Gateway:
         gc.freeze()
         gc.set_threshold(_OBJECTS_BETWEEN_GC, 20, 50)
         name = f"{socket.gethostname()}:{listener.getsockname()[1]}"
-        background = [asyncio.create_task(GatewayPresence(service, name).run()), *self._refilling()]
+        presence = GatewayPresence(service, name, self.listening.certificate)
+        background = [asyncio.create_task(presence.run()), *self._refilling()]
         try:
             await server.serve(listener, partial(self._ready, listener, announce))
         finally:

@@ -2,8 +2,9 @@
 -- commit. A refusal does not affect the others; it is noted, see note_refused_hellos().
 --
 -- hellos: JSON array of {"place", "token_hash", "session_hash", "address", "path", "key", "agent",
---     "host", "site", "pid", "slots", "release", "offers"}; place: any number, by which the caller knows
---     the hello; hashes as the text of a bytea; for the others, and for lease_s, see enrol().
+--     "host", "site", "pid", "slots", "release", "offers", "unfit"}; place: any number, by which the caller knows
+--     the hello; hashes as the text of a bytea; unfit: if not empty, why the agent will not work there: it is
+--     refused with that, which is noted as its own words; for the others, and for lease_s, see enrol().
 -- Result: a row for each, in no order: place; session_id, path and offers of its session, the token_id of
 --     its site, and banned, see session_bans(); or refused, the code of the error that enrol() raises, and reason, its text.
 --
@@ -61,7 +62,7 @@ begin
                   from jsonb_to_recordset(p_hellos) as h (
                            place integer, token_hash bytea, session_hash bytea, address inet,
                            path text, key uuid, agent text, host text, site text, pid integer,
-                           slots integer, release text, offers text[])
+                           slots integer, release text, offers text[], unfit text)
             ), usual as materialized (
                 select h.*, t.token_id, c.campaign_id,
                        coalesce(t.at_site, nullif(h.site, ''), t.name) as at_site
@@ -84,6 +85,7 @@ begin
                          from taskq.campaign c
                         where c.path = h.path
                        offset 0) c
+                 where coalesce(h.unfit, '') = ''
             ), opened as (
                 insert into taskq.session as s (
                        key, campaign_id, opened_at, heartbeat_at, lease_s, slots, pid, agent, host,
@@ -123,7 +125,7 @@ begin
           from jsonb_to_recordset(p_hellos) as h (
                    place integer, token_hash bytea, session_hash bytea, address inet, path text,
                    key uuid, agent text, host text, site text, pid integer, slots integer,
-                   release text, offers text[])
+                   release text, offers text[], unfit text)
          where h.place <> all (v_served)
          order by h.key
     loop
@@ -136,6 +138,15 @@ begin
         reason := null;
         banned := null;
         begin
+            if v_hello.unfit <> ''
+               and exists (
+                   select from taskq.token t
+                    where t.hash = v_hello.token_hash
+                      and t.kind = 'site'
+                      and t.revoked_at is null
+                      and t.expires_at > v_now) then
+                raise exception '%', v_hello.unfit using errcode = 'TQ403';
+            end if;
             select e.session, e.path into session_id, path
               from taskq.enrol(v_hello.token_hash, v_hello.session_hash, v_hello.address,
                                v_hello.path, v_hello.key, p_lease_s, v_hello.agent, v_hello.host,
@@ -151,7 +162,7 @@ begin
                 reason := sqlerrm;
                 v_refused := coalesce(v_refused, '[]') || jsonb_build_object(
                     'token_hash', v_hello.token_hash, 'host', v_hello.host, 'site', v_hello.site,
-                    'why', reason);
+                    'why', reason, 'own', v_hello.unfit <> '');
         end;
         return next;
     end loop;

@@ -1,7 +1,7 @@
--- note_refused_hellos(hellos): notes agents that were refused a session, so that people see why a host or site does
--- not serve. A part of enrol_many(); not for clients.
+-- note_refused_hellos(hellos): notes agents that were refused a session, or that say why they do not ask for one, so
+-- that people see why a host or site does not serve. A part of enrol_many(); not for clients.
 --
--- hellos: JSON array of {"token_hash", "host", "site", "why"}.
+-- hellos: JSON array of {"token_hash", "host", "site", "why", "own"}; own: whether the words are the agent's.
 --
 -- Only bearers of a site's token that exists, or has existed, leave a note: one for each token and host, written at
 -- most every half minute, and at most 50 hosts of a token, 5,000 in all. So each refused hello costs one look at the
@@ -28,8 +28,9 @@ begin
                t.token_id, left(h.host, 200) as host, left(h.site, 200) as site,
                case when t.revoked_at is not null then format('the token %s was revoked', t.name)
                     when t.expires_at <= v_now then format('the token %s has expired', t.name)
-                    else left(h.why, 500) end as why
-          from jsonb_to_recordset(p_hellos) as h (token_hash bytea, host text, site text, why text)
+                    else left(h.why, 500) end as why,
+               coalesce(h.own and t.revoked_at is null and t.expires_at > v_now, false) as own
+          from jsonb_to_recordset(p_hellos) as h (token_hash bytea, host text, site text, why text, own boolean)
           join taskq.token t on t.hash = h.token_hash
          where t.kind = 'site'
          order by t.token_id, left(h.host, 200)
@@ -48,12 +49,13 @@ begin
         then
             continue;
         end if;
-        insert into taskq.refused_hello as r (token_id, host, site, why, first_at, last_at)
-        values (v_hello.token_id, v_hello.host, coalesce(v_hello.site, ''), v_hello.why, v_now, v_now)
+        insert into taskq.refused_hello as r (token_id, host, site, why, first_at, last_at, own)
+        values (v_hello.token_id, v_hello.host, coalesce(v_hello.site, ''), v_hello.why, v_now, v_now, v_hello.own)
             on conflict (token_id, host) do update
            set site = excluded.site,
                why = excluded.why,
-               last_at = v_now;
+               last_at = v_now,
+               own = excluded.own;
     end loop;
 end
 $$;
