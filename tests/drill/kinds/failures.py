@@ -37,6 +37,18 @@ def wrong_version(scene: Scene) -> Signs:
     return Signs((rf"\b{host.name}\b", "2.1 needed"), f"taskq host ban .* {host.name}")
 
 
+@kind("library-of-one-program")
+def library_of_one_program(scene: Scene) -> Signs:
+    """Nothing is wrong with the host for other campaigns."""
+    path, host = scene.campaign(), scene.host()
+    scene.campaign()
+    host.trouble("echo 'libc.so.6: version GLIBC_2.38 not found' >&2; exit 1", path)
+    return Signs(
+        (rf"\b{host.name}\b", "GLIBC", f"only {path} fails there"),
+        f"taskq host ban .*--campaign {path} .*{host.name}",
+    )
+
+
 @kind("missing-program")
 def missing_program(scene: Scene) -> Signs:
     host = scene.host()

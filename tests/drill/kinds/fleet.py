@@ -51,6 +51,15 @@ def drained(scene: Scene) -> Signs:
     return Signs((rf"\b{host.name}\b", "drain|leav|left"), "taskq")
 
 
+@kind("agent-never-begins")
+def agent_never_begins(scene: Scene) -> Signs:
+    """Its batch system starts it again and again; only its log would say why."""
+    host = scene.host()
+    host.kill()
+    host.start("--scratch", "/proc", again=True)
+    return Signs((rf"\b{host.name}\b", "unfit", "scratch"), "taskq host list")
+
+
 @kind("frozen-agent")
 def frozen_agent(scene: Scene) -> Signs:
     host = scene.host()
