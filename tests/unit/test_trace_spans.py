@@ -20,7 +20,7 @@ def attempt(
 ) -> Attempt:
     """Return an attempt that lasted from then to then, in seconds after `BEGIN`."""
     at = [BEGIN + timedelta(seconds=s) for s in (begin_s, end_s)]
-    return Attempt(number, outcome, *at, "a", "h", "", None, None, None, phases, None, None)
+    return Attempt(number, outcome, *at, "a", "h", "", None, None, None, phases, None, None, None)
 
 
 def trace(*attempts: Attempt, path: str = "/a", task: int = 1) -> Trace:
