@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -12,11 +13,14 @@ from typing import Any, Final
 import click
 
 from taskq import Campaign, Client, Cursor
-from taskq.model.errors import Unavailable, UsageError
+from taskq.files.destination import new_folder
+from taskq.model.errors import NotFound, Unavailable, UsageError
+from taskq.model.recipes import Recipe
 from taskq.model.views import Result
 from taskq.model.words import counted
 from taskq.results.partitions import write_partitioned
 from taskq.results.poses import Poses
+from taskq.results.provenance import Makers, describe, origins
 from taskq.results.records import FORMATS, format_of, suffix_format, write
 from taskq.results.tabular import Columns
 from taskq_agent.paths import exists, is_file
@@ -185,6 +189,11 @@ def _poses(options: dict[str, Any], how: str) -> Callable[..., Poses]:
     is_flag=True,
     help="Write an apostrophe before text that a spreadsheet would take for a formula. [csv]",
 )
+@click.option(
+    "--provenance",
+    is_flag=True,
+    help="Write a folder instead, an RO-Crate: the results, and how they were computed.",
+)
 @cursor_options
 @result_options
 @pose_options
@@ -199,6 +208,7 @@ def export(
     columns: str | None,
     partition: str | None,
     spreadsheet: bool,
+    provenance: bool,
     file: str | None,
     follow: bool,
     **options: Any,
@@ -214,11 +224,13 @@ def export(
       taskq export /demo -o csv --columns id=key,payload.smiles,score=result.score
       taskq export /demo --to for-excel.csv --spreadsheet
       taskq export /demo --to results/ --split result.target
+      taskq export /demo --to crate/ --provenance -o csv
       taskq export /demo --best 100 --by result.score --lowest --to hits.sdf
       taskq export /demo --cursor demo.cursor --follow | ./learn.py
       taskq export /demo | jq .result
     """
-    how = _chosen_format(invocation.output, to, how, partition)
+    form = _Form(to, partition, provenance=provenance, streams=follow or file is not None)
+    how = form.chosen(invocation.output, how)
     if spreadsheet and how != "csv":
         raise UsageError("--spreadsheet marks CSV, such as --to hits.csv")
     make_poses = _poses(options, how)
@@ -231,19 +243,15 @@ def export(
         if follow or file is not None:
             records = _new_results(client, path, cursor, file, wanted, follow=follow)
         else:
-            records = found_results(client, path, wanted.resolved(client, path))
+            records = form.noted(found_results(client, path, wanted.resolved(client, path)))
         names = None if chosen is None else chosen.names
         poses = make_poses(client, blobs=wanted.store(client)) if how == "sdf" else None
         if poses is not None:
             records = poses.of(records, chosen)
         elif chosen is not None:
             records = chosen.of(records)
-        if partition is not None:
-            written = write_partitioned(records, to, partition)
-        else:
-            destination = _stdout() if to == "-" else Path(to)
-            listed = names if follow else None
-            written = write(records, destination, how, columns=listed, spreadsheet=spreadsheet)
+        listed = names if follow else None
+        written = form.write(client, path, records, how, columns=listed, spreadsheet=spreadsheet)
     if file is not None:
         cursor.write(file)
     if poses is not None and poses.left_out:
@@ -272,26 +280,76 @@ def _new_results(
     return map(as_record, campaign.results(since=cursor, **options))
 
 
-def _chosen_format(output: str, to: str, how: str | None, partition: str | None) -> str:
-    """Return the format of an export.
+class _Form:
+    """Where results are written: to a file, to a folder of several, or to one that describes them.
 
-    output: that of `taskq -o FORMAT export`. Raise `UsageError` if a format does not go with the
-    file, with a terminal, or with partitions.
+    streams: whether results are written as they come.
     """
-    how = how or (output if output != "table" else None)
-    if partition is not None:
-        if how not in (None, "parquet") or to == "-":
-            raise UsageError("--split writes Parquet to a folder, such as --to results/")
-        how = "parquet"
-    if how is not None and how not in FORMATS:
-        raise UsageError(f"results are exported as one of {', '.join(FORMATS)}, not as {how}")
-    if how is None:
-        how = format_of(to)
-    elif to != "-" and (named := suffix_format(to)) not in (None, how):
-        raise UsageError(f"the suffix of {to!r} says {named}, and -o says {how}: choose one")
-    if how == "parquet" and to == "-" and sys.stdout.isatty():
-        raise UsageError("Parquet is binary, and this is a terminal; name a file with --to")
-    return how
+
+    def __init__(self, to: str, partition: str | None, *, provenance: bool, streams: bool) -> None:
+        if provenance and (to == "-" or streams or partition is not None):
+            raise UsageError(
+                "--provenance writes a folder, such as --to crate/: leave out --cursor, --follow "
+                "and --split"
+            )
+        self._to = to
+        self._partition = partition
+        self._makers = Makers() if provenance else None
+
+    def chosen(self, output: str, how: str | None) -> str:
+        """Return the format of an export.
+
+        output: that of `taskq -o FORMAT export`. Raise `UsageError` if a format does not go with
+        the file, with a terminal, or with partitions.
+        """
+        to = self._to
+        how = how or (output if output != "table" else None)
+        if self._partition is not None:
+            if how not in (None, "parquet") or to == "-":
+                raise UsageError("--split writes Parquet to a folder, such as --to results/")
+            how = "parquet"
+        if how is not None and how not in FORMATS:
+            raise UsageError(f"results are exported as one of {', '.join(FORMATS)}, not as {how}")
+        if self._makers is not None:
+            return how or "jsonl"
+        if how is None:
+            how = format_of(to)
+        elif to != "-" and (named := suffix_format(to)) not in (None, how):
+            raise UsageError(f"the suffix of {to!r} says {named}, and -o says {how}: choose one")
+        if how == "parquet" and to == "-" and sys.stdout.isatty():
+            raise UsageError("Parquet is binary, and this is a terminal; name a file with --to")
+        return how
+
+    def noted(self, records: Iterator[Record]) -> Iterator[Record]:
+        """Return the records; note what is described later."""
+        return records if self._makers is None else self._makers.of(records)
+
+    def write(
+        self, client: Client, path: str, records: Iterator[Record], how: str, **options: Any
+    ) -> int:
+        """Write the results of a campaign; return how many."""
+        if self._makers is not None:
+            return self._crate(client, path, records, how, **options)
+        if self._partition is not None:
+            return write_partitioned(records, self._to, self._partition)
+        return write(records, _stdout() if self._to == "-" else Path(self._to), how, **options)
+
+    def _crate(
+        self, client: Client, path: str, records: Iterator[Record], how: str, **options: Any
+    ) -> int:
+        def look(path: str, number: int) -> tuple[Recipe, str]:
+            campaign = client.campaign(path)
+            by = next(change.changed_by for change in campaign.changes() if change.recipe == number)
+            return campaign.recipe(number), by
+
+        with new_folder(self._to) as folder:
+            name = f"results.{how}"
+            written = write(records, folder / name, how, **options)
+            if not written or self._makers is None:
+                raise NotFound(f"{path} has no such results, so there is nothing to describe")
+            made = origins(self._makers.all(), look)
+            describe(folder, name, how, path, made, at=datetime.now(timezone.utc))
+        return written
 
 
 def _stdout() -> Any:
