@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -83,6 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ends", description=__doc__)
     parser.add_argument("--farms", type=int, default=10)
     parser.add_argument("--together", type=int, default=1, help="farms at a time")
+    parser.add_argument("--each", action="store_true", help="print each forecast")
     options = parser.parse_args()
     simulated = {share: Ratios() for share in SHARES}
     by_rate = {share: Ratios() for share in SHARES}
@@ -92,7 +93,7 @@ def main() -> None:
             run = partial(run_farm, Client(database))
             with ThreadPoolExecutor(options.together) as threads:
                 for number, looks in enumerate(threads.map(run, range(options.farms))):
-                    compare(looks, simulated, by_rate)
+                    compare(looks, simulated, by_rate, say if options.each else None)
                     lasted_s = max(found[-1].at for found in looks.values())
                     lasted_s -= min(found[0].at for found in looks.values())
                     say(f"farm {number}: {len(looks)} campaigns, {lasted_s:.0f} s")
@@ -113,7 +114,8 @@ def run_farm(queue: Client, number: int) -> dict[str, list[Look]]:
     draw = random.Random(number)  # noqa: S311  # a simulation
     top, slots = f"/farm-{number}", draw.choice([4, 8, 12])
     paths = [f"{top}/c{place}" for place in range(draw.randint(2, 6))]
-    queue.create_campaign(CampaignSpec(top))
+    whole = queue.create_campaign(CampaignSpec(top))
+    whole.pause()
     for path in paths:
         spread = draw.choice([0.05, 0.3, 0.6])
         mean_s = math.exp(draw.uniform(-0.5, 1.5))
@@ -135,6 +137,9 @@ def run_farm(queue: Client, number: int) -> dict[str, list[Look]]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="taskq-ends-")))
         agents = [agent(queue, scope, folder / str(place)) for place, scope in enumerate(scopes)]
         try:
+            while queue.agent_counts(top).agents < slots:
+                time.sleep(LOOK_S)
+            whole.resume()
             return follow(queue, top, paths)
         finally:
             for process in agents:
@@ -177,15 +182,19 @@ def compare(
     looks: Mapping[str, list[Look]],
     simulated: Mapping[float, Ratios],
     by_rate: Mapping[float, Ratios],
+    each: Callable[[str], None] | None,
 ) -> None:
     """Take in how far the forecasts of a farm were off."""
-    for found in looks.values():
+    for path, found in looks.items():
         begun, end = found[0].at, found[-1].at
         for share in SHARES:
             look = next(look for look in found if look.at >= begun + share * (end - begun))
             if look is not found[-1]:
                 simulated[share].take(look.eta_s, end - look.at)
                 by_rate[share].take(look.by_rate_s, end - look.at)
+                if each is not None:
+                    forecast = math.nan if look.eta_s is None else look.eta_s
+                    each(f"{path}: {share:.0%} {forecast:.1f} s, ended after {end - look.at:.1f} s")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from taskq.diagnosis import clauses
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Conflict, NotOverGateway, UnknownCampaign
 from taskq.model.seed import check_path
-from taskq.model.views import AgentView, Brake, LeftAgent, LeftOver, Recovery, Refusals
+from taskq.model.views import AgentCounts, AgentView, Brake, LeftAgent, LeftOver, Recovery, Refusals
 from taskq.results.ranking import Best
 from taskq.results.selection import Selection, select
 
@@ -173,6 +173,11 @@ class Client(FunctionCalls):
         """Return the agents that serve a campaign, above or below it, longest silent first."""
         rows = self.queries.rows("agents", path=self._known(path), limit=limit)
         return [AgentView(**row) for row in rows]
+
+    def agent_counts(self, path: str | None = None) -> AgentCounts:
+        """Count the agents that serve a campaign, above or below it, however many there are."""
+        (row,) = self.queries.rows("agent_counts", path=self._known(path))
+        return AgentCounts(**row)
 
     def left_agents(self, path: str | None = None, *, limit: int = 1_000) -> list[LeftAgent]:
         """Return the agents that left within the last hour, and why, latest first; see `agents`."""

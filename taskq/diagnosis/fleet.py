@@ -14,7 +14,7 @@ from taskq.diagnosis.blame import FailureVerdict, TaskFates, blame
 from taskq.diagnosis.elsewhere import OtherCampaigns
 from taskq.diagnosis.odd_readings import OddReader, OddReadings, read_odd_results
 from taskq.diagnosis.odd_results import OddResults
-from taskq.diagnosis.places import LostHost, Place, Presence, compare_places
+from taskq.diagnosis.places import LostHost, Place, Presence, by_trouble, compare_places
 from taskq.diagnosis.sample import MOST, Sample, read_sample
 from taskq.model.errors import UsageError
 from taskq.model.seed import check_path
@@ -97,8 +97,9 @@ class Fleet:
         """Compare the hosts whose agents serve a campaign, above or below it.
 
         Their attempts come from a sample of the latest at and below the path, at most 10,000. Hosts
-        that clearly fail more than others come first, then slow ones, banned ones last; most slots
-        first. Raise `NotFound` if there is no such campaign.
+        that clearly fail more than others come first, then those whose results cannot be right,
+        slow ones, those whose agents warn, are slowed or silent, and those that are gone; banned
+        ones last; most slots first. Raise `NotFound` if there is no such campaign.
         """
         present, sample = self._presence(path), self._sample(path)
         odd = self._read_odd(self._database, check_path(path))
@@ -187,6 +188,7 @@ class Fleet:
             )
             for place in places
         ]
+        places.sort(key=by_trouble)
         for number, place in enumerate(places[:MOST_MESSAGES]):
             if place.is_failing and place.worst is not None:
                 campaign, error_class = place.worst

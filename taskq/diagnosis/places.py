@@ -275,16 +275,21 @@ def compare_places(
         places.append(place)
     if kind == "host":
         places = _noting_split(places)
-    places.sort(
-        key=lambda place: (
-            place.ban is not None,
-            not place.is_failing,
-            not place.is_slow,
-            -place.slots,
-            -place.attempts,
-        )
+    return sorted(places, key=by_trouble)
+
+
+def by_trouble(place: Place) -> tuple[int, ...]:
+    """Return the sort key that puts places first at which most is wrong, banned ones last."""
+    return (
+        place.ban is not None,
+        not place.is_failing,
+        not place.wrong,
+        not place.is_slow,
+        not (place.suspect or place.warnings or place.slowed or place.silent),
+        not place.gone,
+        -place.slots,
+        -place.attempts,
     )
-    return places
 
 
 def _noting_split(hosts: list[Place]) -> list[Place]:

@@ -65,6 +65,23 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentCounts:
+    """How many agents are at work, on how many hosts, with how many slots.
+
+    silent_s: of the one that is silent for longest; None if there are no agents. late: agents that
+    have missed two heartbeats; lost_after_s: seconds of silence after which the first of them
+    counts as lost.
+    """
+
+    agents: int
+    hosts: int
+    slots: int
+    silent_s: float | None
+    late: int
+    lost_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class SecondAttempt:
     """A task that was hedged, and is at work again.
 

@@ -312,6 +312,7 @@ class Scene:
                 for host in ("h1", "nobody", None)
             ],
             **{key: [Case(SESSIONS + 1, {**it, "limit": 10})] for key in ("agents", "left_agents")},
+            "agent_counts": [Case(SESSIONS + 1, it)],
             "left_over": [Case(0, {**it, "offers": None})],
             "lease_ahead": [Case(PAGE, {**one, "epoch": 1, "most": 10, "before": None})],
             "name_ahead": [Case(4, {**named, "sessions": [agent]})],

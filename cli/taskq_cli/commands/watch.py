@@ -77,7 +77,7 @@ class Progress:
             status.final_share,
             *(f"{name} {n}" for name, n in counts(status).items() if n),
             self._pace(),
-            counted(len(self.overview.agents), "agent"),
+            counted(self.overview.agents.agents, "agent"),
             *(
                 "  ".join(
                     one_line(it) for it in (reason.text, *(f"$ {it}" for it in reason.commands))

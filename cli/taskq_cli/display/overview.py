@@ -12,10 +12,9 @@ from taskq.diagnosis.campaign_tree import CampaignNode
 from taskq.diagnosis.events import event_of
 from taskq.diagnosis.forecast import Forecast
 from taskq.diagnosis.reasons import Explanation, Reason
-from taskq.diagnosis.tables.agents import is_late
 from taskq.diagnosis.tables.campaigns import state
 from taskq.model.seed import STATUSES
-from taskq.model.views import AgentView, Hedges, LeftAgent, Refusals, Status
+from taskq.model.views import AgentCounts, Hedges, LeftAgent, Refusals, Status
 from taskq.model.words import beginning, command, counted, duration, rate
 from taskq_cli.display.fleet import MAX_LEFT_AGENTS, summarize_left_agents
 from taskq_cli.display.output import as_record
@@ -27,8 +26,6 @@ REFUSED: Final = 3
 HEDGED: Final = 3
 SHOWN_CHARS: Final = 200
 MAX_GROUPED: Final = 10_000
-
-MAX_AGENTS: Final = 1_000
 
 
 def counts(status: Status) -> dict[str, int]:
@@ -48,14 +45,14 @@ def status_record(status: Status) -> dict[str, Any]:
 class Overview:
     """State of a campaign, with or without the campaigns below it.
 
-    agents: `MAX_AGENTS` at most. classes: the most frequent error classes with their attempts;
+    classes: the most frequent error classes with their attempts;
     None if there are more than `MAX_GROUPED` attempts. closed_by: the campaign and those above it,
     if they are not open. left_agents: agents that left within the last hour. refusals: campaigns
     that agents cannot run. explanation: of the campaign and all below it; None without those below.
     """
 
     status: Status
-    agents: list[AgentView]
+    agents: AgentCounts
     classes: list[tuple[str, int]] | None
     closed_by: list[str]
     left_agents: list[LeftAgent]
@@ -75,7 +72,7 @@ class Overview:
         if self.classes is not None:
             classes = [{"error_class": name, "attempts": n} for name, n in self.classes]
         return status_record(self.status) | {
-            "agents": len(self.agents),
+            "agents": self.agents.agents,
             "agents_left": len(self.left_agents),
             "reasons": None if self.explanation is None else self.reasons,
             "refusals": self.refusals,
@@ -118,19 +115,18 @@ class Overview:
         return lines
 
     def _about_agents(self) -> str:
-        if not self.agents:
+        found = self.agents
+        if not found.agents:
             hint = f"; {summarize_left_agents(self.left_agents)}" if self.left_agents else ""
             return f"agents     none{hint}"
-        more = "over " if len(self.agents) == MAX_AGENTS else ""
-        hosts = counted(len({agent.host for agent in self.agents}), "host")
-        slots = counted(sum(agent.slots for agent in self.agents), "slot")
-        silent = f"silent {duration(max(agent.silent_s for agent in self.agents))} at most"
-        if late := [agent for agent in self.agents if is_late(agent)]:
-            lost = duration(min(agent.lease_s for agent in late))
-            silent += f", {len(late):,} too long: they count as lost after {lost}"
+        silent = f"silent {duration(found.silent_s or 0)} at most"
+        if found.late:
+            lost = duration(found.lost_after_s or 0)
+            silent += f", {found.late:,} too long: they count as lost after {lost}"
         else:
             silent += ", as usual"
-        return f"agents     {more}{len(self.agents):,} on {hosts}, {slots}; {silent}"
+        hosts, slots = counted(found.hosts, "host"), counted(found.slots, "slot")
+        return f"agents     {found.agents:,} on {hosts}, {slots}; {silent}"
 
     def _about_failures(self) -> str:
         failures, losses = self.status.failures, self.status.losses
@@ -186,7 +182,7 @@ def read_overview(
             classes.update(campaign.failure_classes(below=False))
     return Overview(
         status=status,
-        agents=client.agents(path, limit=MAX_AGENTS),
+        agents=client.agent_counts(path),
         classes=classes.most_common(CLASSES) if groupable else None,
         closed_by=[] if status.state == "open" else campaign.closed_by(),
         left_agents=client.left_agents(path, limit=MAX_LEFT_AGENTS),

@@ -230,7 +230,8 @@ class Panels:
     def _agents(self, path: str) -> Panel:
         agents = self._client.agents(path, limit=MOST_ROWS)
         left = self._client.left_agents(path, limit=MOST_ROWS)
-        lines = [f"{counted(len(agents), 'agent')} at work, {len(left):,} left within the hour."]
+        there = self._client.agent_counts(path)
+        lines = [f"{counted(there.agents, 'agent')} at work, {len(left):,} left within the hour."]
         lines += [f"{agent.agent} on {agent.host} left: {why_left(agent)}." for agent in left[:3]]
         return self._agents_at_work(_paragraphs(lines), path, AGENTS, agents)
 

@@ -21,8 +21,9 @@ from taskq.diagnosis.campaign_tree import Tree
 from taskq.diagnosis.tables.campaigns import figures_of
 from taskq.diagnosis.ticker import Ticker
 from taskq.gateway.web.access import Access, Viewer, check_local
+from taskq.gateway.web.asked import Asked
 from taskq.gateway.web.molecules import Drawer
-from taskq.gateway.web.pages import Asked, Pages, levels_of
+from taskq.gateway.web.pages import Pages, levels_of
 from taskq.gateway.web.rendering import TYPES, render, static
 from taskq.model.errors import (
     Forbidden,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice, pairwise
 from typing import Any, Final, TypeVar
@@ -28,13 +27,13 @@ from taskq.diagnosis.tables.tasks import CLASSES
 from taskq.diagnosis.ticker import Ticker
 from taskq.diagnosis.trend import Point, intervals
 from taskq.gateway.web.access import Viewer
+from taskq.gateway.web.asked import PAGE_ROWS, Asked, Turn, whole_number
 from taskq.gateway.web.charts import Line, histogram, timeline
 from taskq.gateway.web.hits import numeric_fields, read_hits
 from taskq.gateway.web.molecules import smiles_of
 from taskq.gateway.web.rendering import address, figure, number, render, visible
 from taskq.model.columns import Column
 from taskq.model.errors import UnknownCampaign
-from taskq.model.seed import check_path
 from taskq.model.words import counted, rate
 
 T = TypeVar("T")
@@ -46,8 +45,9 @@ MANY_TRIED: Final = 1_000
 TREND_S: Final = 30.0
 HITS_S: Final = 60.0
 #: Rows that pages show.
-MOST_PLACES: Final = 500
-MOST_AGENTS: Final = 500
+#: Places of which a page says what stands out.
+MOST_VERDICTS: Final = 20
+MOST_LEFT: Final = 100
 MOST_OWNERS: Final = 500
 MOST_CAUSES: Final = 10
 #: Failed attempts that are grouped: grouping reads each of them.
@@ -60,27 +60,6 @@ SPANS: Final[Mapping[str, tuple[str, timedelta | None]]] = {
     "all": ("a year", None),
 }
 _TABLE_ROWS: Final = 30
-_LONG: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a viewer asks for. query: the parameters of the request."""
-
-    viewer: Viewer
-    query: Mapping[str, str]
-    signed_in: bool
-
-    @property
-    def path(self) -> str:
-        """The campaign that it is about, by default the first that the viewer may see."""
-        path = check_path(self.query.get("path") or self.viewer.paths[0])
-        self.viewer.check(path)
-        return path
-
-    def common(self, page: str) -> dict[str, Any]:
-        """Return what all pages show."""
-        return {"page": page, "path": self.path, "signed_in": self.signed_in}
 
 
 class Pages:
@@ -203,12 +182,14 @@ class Pages:
         path, fleet = asked.path, Fleet(self._client.queries, self._read_odd)
         read = fleet.hosts if kind == "hosts" else fleet.sites
         places: list[Place] = await self._readings.get((kind, path), SAMPLE_S, lambda: read(path))
+        turn = Turn.of(asked, len(places))
         return render(
             "places.html",
             **self._common(asked, kind),
             columns=places_table.columns("host" if kind == "hosts" else "site"),
-            places=places[:MOST_PLACES],
-            whole=len(places),
+            places=places[turn.first : turn.first + PAGE_ROWS],
+            striking=[place for place in places if place.verdict][:MOST_VERDICTS],
+            turn=turn,
         )
 
     async def owners(self, asked: Asked) -> str:
@@ -231,25 +212,24 @@ class Pages:
 
     async def agents(self, asked: Asked) -> str:
         """Return the agents that serve a campaign."""
-        path = asked.path
+        path, wanted = asked.path, asked.part
 
         def read() -> tuple[Any, ...]:
             client = self._client
-            return (
-                client.agents(path, limit=MOST_AGENTS + 1),
-                client.left_agents(path, limit=MOST_AGENTS),
-                client.brake(),
-            )
+            there = client.agent_counts(path)
+            turn = Turn.of(asked, there.agents)
+            agents = client.agents(path, limit=turn.first + PAGE_ROWS)[turn.first :]
+            return there, turn, agents, client.left_agents(path, limit=MOST_LEFT), client.brake()
 
-        agents, left, brake = await self._readings.get(("agents", path), QUICK_S, read)
-        tree = await self._ticker.tree()
-        node = tree.nodes.get(path)
+        there, turn, agents, left, brake = await self._readings.get(
+            ("agents", path, wanted), QUICK_S, read
+        )
         return render(
             "agents.html",
             **self._common(asked, "agents"),
-            agents=agents[:MOST_AGENTS],
-            more=len(agents) > MOST_AGENTS,
-            whole=None if node is None else node.agents,
+            agents=agents,
+            there=there,
+            turn=turn,
             left=left,
             brake=None if brake is None else brake.seen(whole=asked.viewer.may("/")),
         )
@@ -314,8 +294,7 @@ class Pages:
 
 def levels_of(query: Mapping[str, str]) -> int | None:
     """Return how many levels of campaigns a query asks for; None means as many as usual."""
-    text = query.get("levels", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < _LONG else None
+    return whole_number(query, "levels")
 
 
 def _below(tree: Tree, asked: Asked, page: str) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from taskq.diagnosis.events import BY_NAME, event_named, event_of
 from taskq.diagnosis.shared_readings import Readings
 from taskq.diagnosis.ticker import Ticker
 from taskq.gateway.web.access import EVERYTHING
-from taskq.gateway.web.pages import Asked, Pages
+from taskq.gateway.web.asked import Asked
+from taskq.gateway.web.pages import Pages
 from taskq.upkeep.sender import Sender
 from taskq_cli.display.render import as_text
 from taskq_cli.top.panel import Subject
