@@ -203,7 +203,7 @@ def test_agent_with_warnings_is_shown_and_works_as_others(
         {"failures": "many", "error_class": "x", "try_in_s": 1},
         {"failures": 1, "error_class": "x", "try_in_s": "soon"},
         {"failures": 1, "warnings": "clock"},
-        {"failures": 1, "error_class": "x" * 20_000},
+        {"failures": 1, "error_class": "x" * 40_000},
     ],
 )
 def test_trouble_of_another_form_is_refused(
