@@ -302,6 +302,7 @@ class AsyncClient(_Twin[Client]):
     close = _same(Client.close)
     runs = _same(Client.runs)
     agents = _same(Client.agents)
+    agent_counts = _same(Client.agent_counts)
     left_agents = _same(Client.left_agents)
     refusals = _same(Client.refusals)
     left_over = _same(Client.left_over)
