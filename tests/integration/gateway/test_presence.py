@@ -67,7 +67,8 @@ def test_gateway_whose_record_was_refused_once_is_recorded_again(
     postgres.execute("alter function taskq.note_gateway rename to note_gateway_before")
     postgres.execute(
         "create function taskq.note_gateway(p_holder uuid, p_name text, p_release text,"
-        " p_sessions integer, p_per_s double precision, p_front boolean)"
+        " p_sessions integer, p_per_s double precision, p_front boolean,"
+        " p_certificate_ends_s double precision)"
         " returns setof double precision language sql as 'select 1.0 where false'"
     )
     gateway = start_gateway(expected=[".*"])
@@ -94,6 +95,7 @@ def test_gateways_that_died_are_silent_for_an_hour_and_then_forgotten(
             sessions=sessions,
             per_s=1.5,
             front=True,
+            certificate_ends_s=None,
         )
 
     note("a")

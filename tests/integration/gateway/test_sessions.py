@@ -29,7 +29,7 @@ def test_repeated_hello_finds_the_same_session_and_token(realm: Realm) -> None:
     first = open_session(realm, said)
     again = open_session(realm, said)
     assert (again.status, but_time(again)) == (first.status, but_time(first))  # not the date
-    assert first.json.keys() == {"session", "heartbeat_s", "lease_s", "token", "now"}
+    assert first.json.keys() == {"session", "heartbeat_s", "lease_s", "token", "now", "banned"}
     assert first.json["token"] == session_token(realm.site, said["key"])
 
 

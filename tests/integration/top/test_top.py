@@ -316,6 +316,7 @@ async def test_gateways_and_database_are_shown(
             sessions=1_234,
             per_s=1_500.0,
             front=front,
+            certificate_ends_s=None,
         )
     # However long this takes.
     postgres.execute("update taskq.gateway set seen_at = now() + interval '1 h'")

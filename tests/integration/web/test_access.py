@@ -343,6 +343,7 @@ def test_servers_are_shown_to_those_who_may_see_everything(
         sessions=1_234,
         per_s=1_500.0,
         front=False,
+        certificate_ends_s=None,
     )
     words = ("Gateways and database", "n1&lt;b&gt;:8443", "1,500/s", "PostgreSQL")
 
