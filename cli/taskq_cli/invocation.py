@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -32,7 +33,11 @@ from taskq.model.errors import (
 )
 from taskq.model.views import Status
 from taskq.model.words import duration
+from taskq.upkeep.keeper import keeping
 from taskq_cli.display.text import one_line
+
+# What a keeper of a command logs is for the logs of those who have some.
+logging.getLogger("taskq.upkeep").addHandler(logging.NullHandler())
 
 
 @dataclass
@@ -53,16 +58,17 @@ class Invocation:
             check_gateway(self.url, "--url")
         return queue_address(self.dsn or self.url)
 
-    def client(self, *, waits: bool = False) -> AbstractContextManager[Client]:
+    def client(self, *, waits: bool = False, keeps: bool = True) -> AbstractContextManager[Client]:
         """Connect to the queue; start the embedded server if it is the one in use and down.
 
-        waits: whether to wait while PostgreSQL starts up or recovers.
+        waits: whether to wait while PostgreSQL starts up or recovers. keeps: whether to keep an
+        embedded queue meanwhile, of which nobody else may take care; False: the caller does.
         An `UnknownCampaign` raised in the block proposes a campaign with a similar path;
         `NotOverGateway` names the command.
         """
         if waits:
             self._await(self.address())
-        return self._client(None)
+        return self._client(None, keeps=keeps)
 
     def make_room(self) -> None:
         """Let a command that removes something run on the full disk of the embedded server."""
@@ -106,16 +112,25 @@ class Invocation:
 
     @contextmanager
     def _client(
-        self, read_dsn: str | None, say: Callable[[str], None] | None = None
+        self,
+        read_dsn: str | None,
+        say: Callable[[str], None] | None = None,
+        *,
+        keeps: bool = True,
     ) -> Iterator[Client]:
         address = self.address()
         if address is None:
             start_server()
         with (
-            taskq.connect(address)
-            if read_dsn is None
-            else taskq.connect_to_read(read_dsn, address, most_behind_s=self.read_behind, say=say)
-        ) as client:
+            (
+                taskq.connect(address)
+                if read_dsn is None
+                else taskq.connect_to_read(
+                    read_dsn, address, most_behind_s=self.read_behind, say=say
+                )
+            ) as client,
+            keeping(client.database) if keeps and address is None else nullcontext(),
+        ):
             try:
                 yield client
             except NotOverGateway:

@@ -167,3 +167,29 @@ with (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 5000);
 
 comment on table taskq.result_span is
     'Tasks whose results an index has taken in, as ranges of ids; neighbouring ranges are merged.';
+
+
+-- The disks that all this fills.
+
+create table taskq.disk (
+    place text collate "C" not null,
+    free bigint not null,
+    size bigint not null,
+    kept bigint not null,
+    is_full boolean not null default false,
+    falls_per_s double precision not null default 0,
+    since timestamptz not null,
+    measured_at timestamptz not null,
+    constraint disk_pkey primary key (place),
+    constraint disk_place_length check (length(place) between 1 and 500)
+);
+
+comment on table taskq.disk is
+    'Disks that the queue needs, such as that of the database, as keepers measure them, a row for each; see note_disk.sql.';
+comment on column taskq.disk.place is 'Host and folder; or that the size is a declared one.';
+comment on column taskq.disk.free is 'In bytes, as size and kept.';
+comment on column taskq.disk.kept is
+    'So much is kept for reports, claims and removing: where less is free, seeds and large results are refused.';
+comment on column taskq.disk.is_full is 'Whether they are refused. They are taken again when a quarter more is free.';
+comment on column taskq.disk.falls_per_s is
+    'By how many bytes a second less is free, a mean of the last hour or so, not yet corrected for its beginning (since).';

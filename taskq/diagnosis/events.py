@@ -58,7 +58,12 @@ EVENTS: Final = (
         "slow", 600, "slow", "tasks wait, and less than a third as many end as in the hours before"
     ),
     _event(TROUBLE, 300, "", "anything else that keeps tasks from running, or is broken"),
-    _event(DISK, 0, DISK, "a disk that a keeper watches is nearly full"),
+    _event(
+        DISK,
+        0,
+        f"{DISK} server-disk",
+        "a disk that the queue needs is nearly full, or will be within a day",
+    ),
 )
 BY_NAME: Final = {event.name: event for event in EVENTS}
 _BY_CODE: Final = {code: event for event in EVENTS for code in event.codes} | {

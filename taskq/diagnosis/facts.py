@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from taskq.db.access import Queries
 from taskq.db.checks.every import Checked, server_faults
-from taskq.db.connections import Database, Statements
+from taskq.db.connections import Database
 from taskq.db.named_limits import NamedLimit, read_limits
 from taskq.db.owners import Owner
 from taskq.db.rows import Row
@@ -345,7 +345,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         else [],
         past=None if past is None else Past(**past),
         blockers=read_blockers(snapshot) if whole else [],
-        server=server_faults(snapshot) if isinstance(snapshot, Statements) and path == "/" else [],
+        server=server_faults(snapshot) if whole and path == "/" else [],
     )
 
 

@@ -24,6 +24,7 @@ from taskq.db.connections import Database, Statements
 from taskq.files.archives import Sweeper
 from taskq.model.errors import TaskqError
 from taskq.model.loop_faults import LoopFaults
+from taskq.upkeep.disks import Disks
 
 #: Seconds that the thread of `keeping` gets to end.
 END_S: Final = 5.0
@@ -61,7 +62,9 @@ class Round:
 class Keeper:
     """One keeper of a queue, with a connection and an identity of its own."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, disks: Disks | None = None) -> None:
+        """disks: those that it measures in addition to that of an embedded queue."""
+        self._disks = Disks() if disks is None else disks
         self._connection = database.dedicated_connection()
         self._holder = str(uuid.uuid4())
         # The number of rounds when the database last answered, and the time of that answer.
@@ -71,6 +74,7 @@ class Keeper:
     def round(self) -> Round:
         """Do one round of upkeep, if this keeper acts or can become the one that acts."""
         with self._connection.connected() as statements:
+            self._disks.note(statements)
             rounds = self._rounds_seen(statements)
             (row,) = statements.rows("keep", holder=self._holder, term_s=TERM_S)
         self._known, self._known_at = rounds + row["acting"], time.monotonic()
@@ -111,11 +115,13 @@ class Keeper:
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set: each second while acting, each 5 to 10 s otherwise.
 
+        The first one is done in any case.
+
         If PostgreSQL does not answer, or the machine fails, it keeps trying; the first failure is a
         warning.
         """
         held, faults = 0, LoopFaults(log, "upkeep")
-        while not stop.is_set():
+        while True:
             pause_s = TAKE_OVER_S * random.uniform(1.0, 2.0)  # noqa: S311  # spreads the keepers
             with faults.noted():
                 done = self.round()
@@ -123,7 +129,8 @@ class Keeper:
                     pause_s = PERIOD_S
                     _log_round(done, held)
                     held = done.held
-            stop.wait(pause_s)
+            if stop.wait(pause_s):
+                break
         self.close()
 
     def close(self) -> None:

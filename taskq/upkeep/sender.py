@@ -51,11 +51,10 @@ class _Outcome:
 class Sender:
     """The notifications of a keeper."""
 
-    def __init__(self, database: Database, channels: Channels, disks: Sequence[str] = ()) -> None:
-        """disks: folders; rules report when the disk of one is nearly full."""
+    def __init__(self, database: Database, channels: Channels) -> None:
         self._connection: Connection = database.dedicated_connection()
         self._channels = channels
-        self._looks = Looks(database, disks)
+        self._looks = Looks(database)
         self._holder = str(uuid.uuid4())
         self._host = socket.gethostname()[:200]
         self._under_way: list[MessageDelivery] = []
@@ -158,8 +157,6 @@ def _log_outcome(outcome: _Outcome, *, gave_up: bool) -> None:
         log.warning("%s of the rule %s not sent yet: %s", what, outcome.rule, outcome.trouble)
 
 
-def sending(
-    database: Database, channels: Channels, disks: Sequence[str] = ()
-) -> AbstractContextManager[None]:
-    """Send notifications in a thread for the duration of the block; disks: see `Sender`."""
-    return in_background(Sender(database, channels, disks).run, "taskq-sender", 2 * END_S)
+def sending(database: Database, channels: Channels) -> AbstractContextManager[None]:
+    """Send notifications in a thread for the duration of the block."""
+    return in_background(Sender(database, channels).run, "taskq-sender", 2 * END_S)

@@ -74,7 +74,6 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     "taskq.upkeep.looks": (
         ("_MOST_REASONS", "reasons of a campaign that become events", "left out"),
         ("_MOST_COMMANDS", "commands of an event", "left out"),
-        ("_MOST_DISKS", "nearly full disks that become events", "left out"),
     ),
     "taskq.upkeep.channels": (
         ("_MAX_FILE_BYTES", "file of a webhook", "`UsageError`"),

@@ -128,7 +128,7 @@ def run(
     """
     begun = time.time()
     log_to_stderr(verbose=verbose, quiet=quiet)
-    with invocation.client(waits=True) as client:
+    with invocation.client(waits=True, keeps=False) as client:
         client.campaign(agent.campaign)  # report a wrong path before anything starts
         store = open_blobs(client.database, blobs)
         transport = DirectTransport(client.database, lease_s=lease_s, blobs=store)

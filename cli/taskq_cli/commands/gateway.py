@@ -131,7 +131,10 @@ def gateway(
     log_to_stderr(verbose=verbose, quiet=quiet, as_json=log_json)
     certificate = ServerCertificate(tls_cert, tls_key) if tls_cert and tls_key else None
     most_clients = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_FOR_OTHERS
-    with invocation.client(waits=True) as known, Client(known.database.anonymous()) as client:
+    with (
+        invocation.client(waits=True, keeps=False) as known,
+        Client(known.database.anonymous()) as client,
+    ):
         serving = server.Gateway(
             client,
             open_blobs(client.database, blobs),

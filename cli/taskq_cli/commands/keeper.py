@@ -15,6 +15,7 @@ from taskq.model.columns import Column
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.words import counted, duration, instant
 from taskq.upkeep.channels import PASSWORD_VARIABLE, Channels, SmtpServer
+from taskq.upkeep.disks import Disks
 from taskq.upkeep.keeper import Keeper
 from taskq.upkeep.sender import sending
 from taskq.upkeep.targets import check_mail_address
@@ -23,7 +24,7 @@ from taskq_cli.early_exits import stopped_by_signals
 from taskq_cli.invocation import Invocation, needs
 from taskq_cli.options.serving import front_option, log_to_stderr, verbosity_options
 from taskq_cli.options.shared import connection_options, dry_run_option, shared_options, together
-from taskq_cli.options.values import time_option
+from taskq_cli.options.values import size, time_option
 
 if TYPE_CHECKING:
     from taskq.front.administration import FrontReport  # the extra may be missing
@@ -79,8 +80,16 @@ def channels(
     type=click.Path(exists=True, file_okay=False),
     multiple=True,
     metavar="FOLDER",
-    help="Watch the disk of this folder, such as that of PostgreSQL's data: rules on the event "
-    "disk report when it is nearly full. May be repeated.",
+    help="Watch the disk of this folder, such as that of PostgreSQL's data: before it is full, "
+    "seeds and large results are refused, and rules on the event disk report it. May be repeated. "
+    "The disk of an embedded queue is watched in any case.",
+)
+@click.option(
+    "--disk-size",
+    type=size,
+    metavar="SIZE",
+    help="Size that the database and its log may have in all, such as 200G, if nobody can look at "
+    "its disk. [default: not known]",
 )
 @verbosity_options
 @connection_options
@@ -91,6 +100,7 @@ def keeper(
     verbose: bool,
     quiet: bool,
     disks: tuple[str, ...],
+    disk_size: int | None,
     **options: Any,
 ) -> None:
     """Run the upkeep of the queue.
@@ -110,11 +120,11 @@ def keeper(
     log_to_stderr(verbose=verbose, quiet=quiet)
     with (
         stopped_by_signals() as stop,
-        invocation.client(waits=True) as client,
+        invocation.client(waits=True, keeps=False) as client,
         _refilling(client.database, front),
-        sending(client.database, sends, disks),
+        sending(client.database, sends),
     ):
-        Keeper(client.database).run(stop)
+        Keeper(client.database, Disks(disks, disk_size)).run(stop)
 
 
 def _refilling(database: Database, address: FrontAddress | None) -> AbstractContextManager[None]:

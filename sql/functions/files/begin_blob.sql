@@ -2,6 +2,7 @@
 --
 -- Result: the id under which to store them; null: the blob exists already. Unfinished blobs are removed
 --     by remove_unused_blobs(), a day later at the earliest.
+-- Error 53100: see refuse_if_full(). Short results come in reports, and are always taken.
 --
 -- Locks: the row of the existing blob.
 -- @roles serving submitter
@@ -20,6 +21,7 @@ begin
     if found then
         return null;
     end if;
+    perform taskq.refuse_if_full('inputs, large results and files are');
     insert into taskq.blob (digest, size) values (p_digest, p_size) returning blob_id into v_id;
     return v_id;
 end

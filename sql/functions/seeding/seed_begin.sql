@@ -4,7 +4,7 @@
 --
 -- Result: a task id below all that the COPY will draw. A sequence that is behind, such as in a copy by
 -- logical replication, is mended first: with ids below stored ones, done tasks would wait again.
--- Error TQ404: no such campaign. Error TQ409: it, or one above it, is cancelled.
+-- Error TQ404: no such campaign. Error TQ409: it, or one above it, is cancelled. Error 53100: see refuse_if_full().
 --
 -- Locks: an advisory lock for the campaign until the transaction ends, so that chunks of one campaign follow
 -- each other, and keys that are not there do not appear before the COPY. Index: spec_pkey.
@@ -25,6 +25,7 @@ begin
         raise exception 'cancelled: %; resume it before seeding', taskq.cancelled_by(p_campaign)
             using errcode = 'TQ409';
     end if;
+    perform taskq.refuse_if_full('seeds are');
     -- Before anything is drawn in this transaction, see mend_sequences().
     -- In the order of spec_pkey: if few rows are expected, a `max` may go through all keys, see spec_of().
     if (select s.task_id

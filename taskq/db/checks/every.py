@@ -13,7 +13,7 @@ from typing import Final
 from taskq.db.access import Queries
 from taskq.db.checks import content, needed, running, upkeep
 from taskq.db.checks.findings import FAULT, FINE, UNSEEN, ServerCheck, ServerFinding, State, reads
-from taskq.db.connections import Database
+from taskq.db.connections import Database, Statements
 from taskq.db.installed import Schema, read_schema
 from taskq.db.rows import Row
 from taskq.model.errors import TaskqError
@@ -56,14 +56,17 @@ CHECKS: Final = (
     ServerCheck("indexes", content.read_indexes, content.indexes),
     ServerCheck("sizes", reads("check_sizes"), content.sizes),
     ServerCheck(
-        "snapshot", reads("check_activity"), running.snapshot, needs_schema=False, explains=True
+        "snapshot", reads("check_activity"), running.snapshot, needs_schema=False, explains="direct"
     ),
-    ServerCheck("held", reads("check_held"), running.held, needs_schema=False, explains=True),
-    ServerCheck("freeze", reads("check_freeze"), running.freeze, needs_schema=False, explains=True),
+    ServerCheck("held", reads("check_held"), running.held, needs_schema=False, explains="direct"),
+    ServerCheck(
+        "freeze", reads("check_freeze"), running.freeze, needs_schema=False, explains="direct"
+    ),
     ServerCheck("log", reads("check_log"), running.log, needs_schema=False),
     ServerCheck("cache", reads("check_cache"), running.cache_hits, needs_schema=False),
     ServerCheck("memory", reads("check_memory"), running.memory, needs_schema=False),
     ServerCheck("connections", reads("check_activity"), running.connections, needs_schema=False),
+    ServerCheck("disk", reads("disks"), upkeep.disks, explains="anywhere"),
     ServerCheck("keeper", reads("check_keeper"), upkeep.keeper),
     ServerCheck("clock", running.read_clock, running.clock, needs_schema=False),
     ServerCheck("agents", reads("check_agent_clocks"), upkeep.agent_clocks),
@@ -100,7 +103,7 @@ def server_faults(queries: Queries) -> list[Checked]:
     return [
         _checked(check, finding)
         for check in CHECKS
-        if check.explains
+        if check.explains == "anywhere" or (check.explains and isinstance(queries, Statements))
         for finding in check.judge(check.read(queries))
         if finding.state == FAULT
     ]

@@ -39,14 +39,15 @@ class ServerCheck:
 
     read: returns the rows that it judges. judge: returns its findings, at least one. needs_schema:
     whether it looks at the tables of taskq. explains: whether its faults explain why a queue is
-    slow, or will stop; it reads catalogs alone then, whatever the login.
+    slow, or will stop: `direct` next to the database, where they read catalogs alone, whatever the
+    login; `anywhere` also over a gateway.
     """
 
     name: str
     read: Callable[[Queries], list[Row]]
     judge: Callable[[list[Row]], Iterable[ServerFinding]]
     needs_schema: bool = True
-    explains: bool = False
+    explains: Literal["", "direct", "anywhere"] = ""
 
 
 def reads(name: str, **values: object) -> Callable[[Queries], list[Row]]:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from taskq.db.checks.findings import ADVICE, FAULT, FINE, ServerFinding
 from taskq.db.rows import Row
-from taskq.model.words import command, counted, instant
+from taskq.model.words import DAY_S, command, counted, duration, instant
+from taskq_agent.units import in_bytes
 
-_NAMED = 3
+_NAMED: Final = 3
+#: A disk is nearly full if less than a tenth of it, and less than this many bytes, are free; or if
+#: it will be full within so many seconds.
+_FREE_SHARE: Final = 0.1
+_FREE_BYTES: Final = 20 * 10**9
+_SOON_S: Final = float(DAY_S)
+_LATER_S: Final = 7.0 * DAY_S
+_MAKE_ROOM: Final = (
+    "Make room, such as by `taskq campaign rm` of what has ended, or give it a larger disk"
+)
 
 
 def keeper(rows: list[Row]) -> Iterator[ServerFinding]:
@@ -83,3 +94,42 @@ def places(rows: list[Row]) -> Iterator[ServerFinding]:
         "; ".join(f"`{row['remedy']}`" for row in rows),
         {"places": [row["place"] for row in rows]},
     )
+
+
+def disks(rows: list[Row]) -> Iterator[ServerFinding]:
+    """Judge how full the disks are that the queue needs. rows: of `disks.sql`."""
+    if not rows:
+        yield ServerFinding(
+            ADVICE,
+            "Nobody measures how full the server's disk is, so seeds fill it until the server "
+            "stops.",
+            "run `taskq keeper --disk FOLDER` on the server's machine, with the folder of its "
+            "data; or `taskq keeper --disk-size SIZE` anywhere",
+        )
+    for row in rows:
+        free, in_s = row["free"], row["full_in_s"]
+        left = f"{in_bytes(free)} of {in_bytes(row['size'])} are free"
+        if in_s is not None and not row["is_full"]:
+            left += f", and at this rate it is full in {duration(in_s)}"
+        nearly = min(_FREE_SHARE * row["size"], _FREE_BYTES)
+        figures = {"disk": row["place"]} | {
+            name: row[name] for name in ("free", "size", "kept", "full_in_s")
+        }
+        if row["is_full"]:
+            yield ServerFinding(
+                FAULT,
+                f"The disk of {row['place']} is full but for what is kept for reports, claims and "
+                f"removing: {left}. Seeds, inputs and large results are refused.",
+                _MAKE_ROOM,
+                figures,
+            )
+        elif free < max(nearly, 1.5 * row["kept"]) or (in_s is not None and in_s < _SOON_S):
+            yield ServerFinding(
+                FAULT, f"The disk of {row['place']} is nearly full: {left}.", _MAKE_ROOM, figures
+            )
+        else:
+            is_later = in_s is not None and in_s < _LATER_S
+            text = f"Of the disk of {row['place']}, {left}."
+            yield ServerFinding(
+                ADVICE if is_later else FINE, text, _MAKE_ROOM if is_later else "", figures
+            )

@@ -13,6 +13,7 @@ import pytest
 from taskq.embedded import Server, reserve
 from taskq.embedded.settings import log_mib
 from tests.helpers.command_line import CommandLine
+from tests.helpers.waiting import wait_until
 from tests.integration.embedded.support import root_only
 
 GB = 10**9
@@ -63,6 +64,32 @@ def test_campaign_can_be_removed_from_a_full_disk(small_disk: Path) -> None:
     filler.unlink()
     taskq.out("status", "/")
     assert kept.exists()
+
+
+def grow(file: Path, leave: int) -> None:
+    """Let a file grow until so many bytes of its disk are free."""
+    disk = os.statvfs(file.parent)
+    with file.open("ab") as grown:
+        os.posix_fallocate(grown.fileno(), 0, disk.f_bavail * disk.f_frsize - leave)
+
+
+@root_only
+def test_seeds_are_refused_before_the_disk_is_full(small_disk: Path) -> None:
+    """Agents do what was seeded, `explain` names the disk, and removing makes room again."""
+    home, filler = small_disk / "queue", small_disk / "filler"
+    taskq = CommandLine("", address={"TASKQ_HOME": str(home)})
+    taskq.out("campaign", "create", "/old", "--", "true")
+    taskq.out("seed", "/old", "--sweep", "n=1:3")
+    grow(filler, 40 * reserve.MIB)
+    wait_until(lambda: "server-disk" in taskq.out("explain", "/", "--output", "json"))
+    refused = taskq("seed", "/old", "--sweep", "n=4:9")
+    assert refused.exit_code == os.EX_UNAVAILABLE
+    assert "are kept for reports and for removing: seeds are refused; make room" in refused.stderr
+    assert (home / "reserve").exists(), "nothing was given up for that"
+    taskq.out("agent", "run", "--campaign", "/old", "--until-empty")
+    assert "100.0 % of 3 tasks" in taskq.out("status", "/old")
+    filler.unlink()
+    wait_until(lambda: taskq("seed", "/old", "--sweep", "n=4:9").exit_code == 0)
 
 
 def test_reserve_stays_while_there_is_room(place: Path) -> None:

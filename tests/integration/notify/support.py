@@ -19,9 +19,9 @@ from tests.helpers.waiting import wait_until
 PATIENCE_S = 100.0
 
 
-def look(database: Database, postgres: Postgres, *disks: str) -> int:
-    """Look for events now, as a keeper does; return how many were noted. disks: folders."""
-    return noted(database, postgres, Looks(database, disks))
+def look(database: Database, postgres: Postgres) -> int:
+    """Look for events now, as a keeper does; return how many were noted."""
+    return noted(database, postgres, Looks(database))
 
 
 def noted(database: Database, postgres: Postgres, looks: Looks) -> int:
