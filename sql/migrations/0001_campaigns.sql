@@ -62,7 +62,7 @@ comment on column taskq.login_role.login is 'After `drop role` it is a number wi
 
 -- Campaigns.
 
-create type taskq.campaign_status as enum ('open', 'paused', 'cancelled');
+create type taskq.campaign_status as enum ('open', 'paused', 'cancelled', 'archived');
 
 create table taskq.campaign (
     campaign_id bigint generated always as identity,

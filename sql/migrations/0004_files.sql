@@ -193,3 +193,41 @@ comment on column taskq.disk.kept is
 comment on column taskq.disk.is_full is 'Whether they are refused. They are taken again when a quarter more is free.';
 comment on column taskq.disk.falls_per_s is
     'By how many bytes a second less is free, a mean of the last hour or so, not yet corrected for its beginning (since).';
+
+
+-- Archives of ended campaigns. A campaign that is archived, or is being restored, has the status `archived`, which
+-- refuses whatever would change it or those below it.
+
+create table taskq.archive (
+    campaign_id bigint not null,
+    number uuid not null,
+    status_before taskq.campaign_status not null,
+    begun_at timestamptz not null,
+    login text not null,
+    restoring jsonb,
+    restored bigint not null default 0,
+    constraint archive_pkey primary key (campaign_id),
+    constraint archive_restoring_object check (jsonb_typeof(restoring) = 'object')
+);
+
+comment on table taskq.archive is 'Campaigns that are archived with all below them, or are being restored.';
+comment on column taskq.archive.number is 'Drawn when it began; an archive without it has another state of the campaign.';
+comment on column taskq.archive.status_before is 'What the campaign gets at the end of a restore.';
+comment on column taskq.archive.login is 'Who began it, at begun_at; for people, no statement reads these.';
+comment on column taskq.archive.restoring is
+    'Of a restore: the digest of its manifest, what is added to the ids of tasks and sessions, and the ids of the '
+    'campaigns here by those of the archive; null: it is archived.';
+comment on column taskq.archive.restored is 'Rows of the archive that are in the tables, in the order of its manifest.';
+
+create table taskq.archive_key (
+    only_one boolean not null default true,
+    secret bytea not null,
+    constraint archive_key_pkey primary key (only_one),
+    constraint archive_key_only_one check (only_one),
+    constraint archive_key_length check (length(secret) = 32)
+);
+
+comment on table taskq.archive_key is 'One row: by its secret this database knows its own archives again.';
+
+insert into taskq.archive_key (secret)
+values (sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())));

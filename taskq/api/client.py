@@ -147,7 +147,8 @@ class Client(FunctionCalls):
                 of several callers create it.
 
         Raises:
-            Conflict: It exists with other settings, or with `exist_ok=False` at all.
+            Conflict: It exists with other settings, or with `exist_ok=False` at all; or one above
+                it is archived.
         """
         wanted = CampaignSpec(spec) if isinstance(spec, str) else spec
         body = spec_body(wanted)
@@ -156,7 +157,10 @@ class Client(FunctionCalls):
         except Conflict as error:
             if exist_ok is False:
                 raise
-            campaign = self.campaign(wanted.path)
+            try:
+                campaign = self.campaign(wanted.path)
+            except UnknownCampaign:  # one above it is archived
+                raise error from None
             now = campaign.spec()
             differs = not isinstance(spec, str) and bool(wanted.differences(now))
             if differs and not exist_ok:

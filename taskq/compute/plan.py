@@ -141,6 +141,8 @@ class FunctionPlan:
                 return self._create()
             except Conflict:  # somebody else has just made it
                 row = self._database.row("campaign", path=self._path)
+                if row is None:  # one above it is archived
+                    raise
         return self._found(row or {})
 
     def _create(self) -> Campaign:

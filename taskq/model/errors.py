@@ -188,6 +188,22 @@ class Conflict(TaskqError):
     exit_code = 3
 
 
+class ArchiveDamaged(TaskqError):
+    """A file of an archive is missing, damaged, or not what `taskq campaign archive` writes.
+
+    Take another copy of the archive.
+
+    Attributes:
+        file: Its name in the archive.
+    """
+
+    exit_code = 65
+
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(f"archive: {file}: {why}")
+        self.file = file
+
+
 class FunctionChanged(Conflict):
     """A campaign holds the results of another function, or of other parameters or inputs.
 

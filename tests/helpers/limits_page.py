@@ -16,6 +16,7 @@ from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.retry_policy import RetryPolicy
 from taskq.model.settings import settings
 from tests.helpers.limits_elsewhere import OTHERWISE
+from tests.helpers.limits_of_archives import OF_ARCHIVES
 from tests.helpers.paths import ROOT
 
 PAGE: Final = ROOT / "docs/threat-model.md"
@@ -52,7 +53,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     "taskq_agent.required": (
         ("MAX_REQUIRED", "values, and files, that each result must have", "`InvalidCampaign`"),
     ),
-    "taskq.ingest.campaign_file": (("MAX_FILE_BYTES", "campaign file", "`UsageError`"),),
+    **OF_ARCHIVES,
     "taskq.ingest.sources.lines": (("MAX_LINE_BYTES", "line of a seed file", "a bad line"),),
     "taskq.ingest.sources.unpacking": (
         ("MAX_UNPACKING_BYTES", "memory for the window of an xz file", "damage, code 65"),

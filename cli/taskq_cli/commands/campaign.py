@@ -14,12 +14,13 @@ from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.diagnosis.tables.campaigns import CHANGES
 from taskq.ingest.campaign_file import CampaignFile, read_campaign_file
 from taskq.model.columns import Column
-from taskq.model.errors import Conflict, UsageError
+from taskq.model.errors import Conflict, UnknownCampaign, UsageError
 from taskq.model.recipes import Difference, differences
 from taskq.model.requirements import resources_text
 from taskq.model.settings import settings
 from taskq.model.views import Status
 from taskq.model.words import counted, duration
+from taskq_cli.commands.archive import archive
 from taskq_cli.commands.results import index
 from taskq_cli.commands.tasks import cancel
 from taskq_cli.display.output import facts, write_record, write_records
@@ -57,13 +58,14 @@ _WHAT_RUNS: Final = frozenset(
 
 @click.group()
 def campaign() -> None:
-    """Create, change, pause, resume, cancel, index and remove campaigns.
+    """Create, change, pause, cancel, index, archive and remove campaigns.
 
     Example:
       taskq campaign show /demo
     """
 
 
+campaign.add_command(archive)
 campaign.add_command(cancel)
 campaign.add_command(index)
 
@@ -299,8 +301,11 @@ def _created(client: Client, spec: CampaignSpec, *, exist_ok: bool) -> tuple[Cam
     """Create a campaign, or find it; return it, and what happened, in words."""
     try:
         return client.create_campaign(spec, exist_ok=False), "is created"
-    except Conflict:
-        was = client.campaign(spec.path).spec()
+    except Conflict as error:
+        try:
+            was = client.campaign(spec.path).spec()
+        except UnknownCampaign:  # one above it is archived
+            raise error from None
     try:
         found = client.create_campaign(spec, exist_ok=exist_ok or None)
     except Conflict as error:

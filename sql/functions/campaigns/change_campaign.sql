@@ -9,6 +9,7 @@
 --     for the handler, 256 for the parameters. Its handler has agents unpickle something: error TQ403 if the
 --     token does not allow that, see permit(); TQ407 if the login does not, see may_pickle().
 --
+-- Error TQ409: it, or one above it, is archived.
 -- Error TQ404: it names a limit that does not exist; error TQ403: one that is not for its owner, see set_limit().
 --
 -- Locks: the campaign's row; before it one against changes of limits, shared, if it names some.
@@ -60,6 +61,7 @@ begin
     if not found then
         raise exception 'no campaign %', p_path using errcode = 'TQ404';
     end if;
+    perform taskq.demand_not_archived(v_now.campaign_id);
     select min(k.name) into v_fault
       from jsonb_object_keys(v_spec) as k (name)
      where k.name <> 'inputs'

@@ -1,18 +1,20 @@
--- closed_campaigns(path): the paused and cancelled campaigns at and below a path, whose subtrees hand out no tasks;
--- nearly always none. paused, cancelled: their ids, by status; null: none.
+-- closed_campaigns(path): the campaigns at and below a path that are not open, whose subtrees hand out no tasks;
+-- nearly always none. paused, cancelled, archived: their ids, by status; null: none.
 --
 -- Index: campaign_closed, campaign_parent (`offset 0` makes it one look-up for each campaign).
 create or replace function taskq.closed_campaigns(
     p_path text,
     out paused bigint[],
-    out cancelled bigint[]
+    out cancelled bigint[],
+    out archived bigint[]
 )
 language plpgsql stable
 as $$
 begin
     select array_agg(c.campaign_id) filter (where c.status = 'paused'),
-           array_agg(c.campaign_id) filter (where c.status = 'cancelled')
-      into paused, cancelled
+           array_agg(c.campaign_id) filter (where c.status = 'cancelled'),
+           array_agg(c.campaign_id) filter (where c.status = 'archived')
+      into paused, cancelled, archived
       from taskq.subtree(p_path) c
      where c.status <> 'open'
        and exists (select from taskq.campaign b where b.parent_id = c.campaign_id offset 0);

@@ -2,8 +2,8 @@
 -- (depth 1), or for each of the whole subtree (null).
 --
 -- Result: one row per campaign, ordered by path. At depth 0 and 1 the counts include all that is
--- below the row's campaign; at depth null they are the campaign's own. state: cancelled or paused if the
--- campaign or one above it is. paused_why: why the row's campaign paused itself; null: it did not. Exact
+-- below the row's campaign; at depth null they are the campaign's own. state: archived, cancelled or paused
+-- if the campaign or one above it is. paused_why: why the row's campaign paused itself; null: it did not. Exact
 -- within the snapshot: counter plus deltas.
 -- Error TQ404: no such campaign.
 --
@@ -42,6 +42,7 @@ declare
     v_state constant taskq.campaign_status := taskq.campaign_state(v_top);
     v_paused bigint[];
     v_cancelled bigint[];
+    v_archived bigint[];
 begin
     if p_depth is not null then
         return query
@@ -83,13 +84,16 @@ begin
         return;
     end if;
 
-    select c.paused, c.cancelled into v_paused, v_cancelled from taskq.closed_campaigns(p_path) c;
+    select c.paused, c.cancelled, c.archived
+      into v_paused, v_cancelled, v_archived
+      from taskq.closed_campaigns(p_path) c;
     return query
         with part as (
             select c.campaign_id as node, c.campaign_id, c.parent_id, c.path,
                    greatest(
                        v_state, c.status,
-                       case when c.lineage && v_cancelled then 'cancelled'::taskq.campaign_status
+                       case when c.lineage && v_archived then 'archived'::taskq.campaign_status
+                            when c.lineage && v_cancelled then 'cancelled'
                             when c.lineage && v_paused then 'paused' end) as state,
                    c.paused_why,
                    n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures,

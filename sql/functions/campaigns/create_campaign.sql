@@ -3,7 +3,7 @@
 -- path: '/name/name...'. spec: a JSON object with any of the settings, under the names that they have in campaign
 --     files, without tables, such as max_attempts for retry.max_attempts; docs/campaign-file.md says of each what
 --     it means, its range and its default. memory is an array of bytes. inputs: see change_campaign().
--- Result: its id. Error TQ409: it exists. Error TQ400: the path or a tag is not well
+-- Result: its id. Error TQ409: it exists, or one above it is archived. Error TQ400: the path or a tag is not well
 --     formed.
 --
 -- Its owner is the login, or the token for which a gateway calls, see permit(); a session may name that token only if
@@ -38,10 +38,15 @@ begin
         begin
             perform taskq.create_campaign(v_parent_path);
         exception when sqlstate 'TQ409' then
-            null;  -- somebody else has just made it
+            -- Either somebody else has just made it, or it cannot be made.
+            perform from taskq.campaign c where c.path = v_parent_path;
+            if not found then
+                raise;
+            end if;
         end;
     end loop;
 
+    perform taskq.demand_not_archived(v_parent.campaign_id);
     perform pg_advisory_xact_lock_shared(-3, hashtext(v_owner));
     insert into taskq.campaign (parent_id, path, lineage, owner, running_quota)
     values (v_parent.campaign_id, p_path, '{}', v_owner, taskq.running_quota(v_owner))

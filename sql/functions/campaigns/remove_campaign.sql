@@ -64,6 +64,7 @@ begin
         perform taskq.sum_anew(a.campaign_id) from unnest(v_above) as a (campaign_id);
     end if;
     delete from taskq.subtotal s where s.campaign_id = v_id;
+    delete from taskq.archive a where a.campaign_id = v_id;
     delete from taskq.recipe r where r.campaign_id = v_id;
     delete from taskq.pulse p where p.campaign_id = v_id;
     update taskq.result_index i set dropped = true where i.campaign_id = v_id and not i.dropped;

@@ -5,7 +5,9 @@
 -- Result: whether that changed anything. Cancelling moves no task: call cancel() for each campaign
 -- of the subtree until it returns null. For a campaign that is opened again, pause_failing() and pause_refused()
 -- start again.
--- Error TQ404: no such campaign. Error TQ409: a cancelled campaign cannot be paused.
+-- An archived campaign that is opened or cancelled is no longer archived.
+-- Error TQ404: no such campaign. Error TQ409: a cancelled or archived campaign cannot be paused; one above it is
+--     archived; it is to be opened and not restored as a whole.
 --
 -- Locks: the campaign's row, that of its pulse, those of its refusals.
 -- @roles manager operator
@@ -19,6 +21,23 @@ declare
     v_id bigint;
 begin
     perform taskq.campaign_id(p_path);
+    if p_status = 'archived' then
+        raise exception 'a campaign is archived by taskq campaign archive' using errcode = 'TQ400';
+    end if;
+    perform taskq.demand_not_archived(a.campaign_id)
+       from taskq.campaign c
+       join taskq.campaign a on a.campaign_id = c.parent_id
+      where c.campaign_id = taskq.campaign_id(p_path);
+    if p_status = 'open' then
+        perform
+           from taskq.archive a
+          where a.campaign_id = taskq.campaign_id(p_path)
+            and a.restoring is not null;
+        if found then
+            raise exception 'campaign % is not restored as a whole: repeat taskq campaign restore, or remove it', p_path
+                using errcode = 'TQ409';
+        end if;
+    end if;
     update taskq.campaign c
        set status = p_status,
            paused_why = null
@@ -26,10 +45,14 @@ begin
        and c.status <> p_status
        and (p_status <> 'paused' or c.status = 'open')
  returning c.campaign_id into v_id;
+    delete from taskq.archive a
+     where a.campaign_id = v_id
+       and a.restoring is null;
     if v_id is null and p_status = 'paused' and exists (
-        select from taskq.campaign c where c.path = p_path and c.status = 'cancelled')
+        select from taskq.campaign c where c.path = p_path and c.status >= 'cancelled')
     then
-        raise exception 'campaign % is cancelled and cannot be paused: it hands out nothing', p_path
+        raise exception 'campaign % is % and cannot be paused: it hands out nothing',
+            p_path, (select c.status from taskq.campaign c where c.path = p_path)
             using errcode = 'TQ409';
     end if;
     if p_status = 'open' and v_id is not null then

@@ -50,7 +50,7 @@ begin
     if not found then
         return;
     end if;
-    select c.paused || c.cancelled into v_closed from taskq.closed_campaigns(p_path) c;
+    select c.paused || c.cancelled || c.archived into v_closed from taskq.closed_campaigns(p_path) c;
 
     return query
         with below as materialized (

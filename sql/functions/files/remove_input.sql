@@ -1,7 +1,7 @@
 -- remove_input(path, name): takes an input from a campaign; its content stays stored until
 -- remove_unused_blobs() finds it.
 --
--- Result: the campaign's revision. Error TQ404: no such campaign, or no such input.
+-- Result: the campaign's revision. Error TQ404: no such campaign, or no such input. Error TQ409: see demand_not_archived().
 --
 -- Locks: the campaign's row, and its refusals. See drop_input(), and note_recipe().
 -- @roles submitter
@@ -16,6 +16,7 @@ declare
     v_revision integer;
 begin
     select c.* into v_before from taskq.campaign c where c.path = p_path for update;
+    perform taskq.demand_not_archived(v_before.campaign_id);
     v_revision := taskq.drop_input(p_path, p_name);
     perform taskq.note_recipe(v_before);
     return v_revision;

@@ -1,7 +1,7 @@
 -- salvageable(campaign, task, lease): whether a success of an attempt that was given up as lost, or hedged,
 -- would count now. A part of salvage() and beat(); not for clients.
 --
--- Result: the number of the attempt. Null: the campaign rejects late results; or no attempt was lost or hedged
+-- Result: the number of the attempt. Null: the campaign rejects late results, or is archived; or no attempt was lost or hedged
 --     under the lease, see is_given_up(); or the task is done, cancelled, or failed for another reason than a loss.
 --
 -- Index: campaign_pkey, attempt_pkey, task_pkey; see settle() for why nothing else can be used.
@@ -11,6 +11,7 @@ language plpgsql stable
 as $$
 begin
     if (select c.late_results from taskq.campaign c where c.campaign_id = p_campaign) = 'salvage'
+       and taskq.campaign_state(p_campaign) <> 'archived'
     then
         return (
             select a.attempt

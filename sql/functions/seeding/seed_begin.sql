@@ -4,7 +4,8 @@
 --
 -- Result: a task id below all that the COPY will draw. A sequence that is behind, such as in a copy by
 -- logical replication, is mended first: with ids below stored ones, done tasks would wait again.
--- Error TQ404: no such campaign. Error TQ409: it, or one above it, is cancelled. Error 53100: see refuse_if_full().
+-- Error TQ404: no such campaign. Error TQ409: it, or one above it, is cancelled or archived.
+-- Error 53100: see refuse_if_full().
 --
 -- Locks: an advisory lock for the campaign until the transaction ends, so that chunks of one campaign follow
 -- each other, and keys that are not there do not appear before the COPY. Index: spec_pkey.
@@ -22,7 +23,7 @@ begin
         raise exception 'no campaign with id %', p_campaign using errcode = 'TQ404';
     end if;
     if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then
-        raise exception 'cancelled: %; resume it before seeding', taskq.cancelled_by(p_campaign)
+        raise exception '%; resume it before seeding', taskq.cancelled_by(p_campaign)
             using errcode = 'TQ409';
     end if;
     perform taskq.refuse_if_full('seeds are');

@@ -66,7 +66,7 @@ begin
          where a.ended_at >= p_lost_since
            and a.outcome = 'lost'
            and a.attempt = t.attempt
-           and taskq.campaign_state(c.campaign_id) <> 'cancelled'
+           and taskq.campaign_state(c.campaign_id) < 'cancelled'
          group by a.campaign_id
          order by a.campaign_id
     loop

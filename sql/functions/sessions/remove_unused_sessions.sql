@@ -1,5 +1,6 @@
 -- remove_unused_sessions(limit, age_s, dry_run): removes sessions that ended more than `age_s` seconds ago and that
--- no attempt, task or refusal refers to: of agents that came and went without work.
+-- no attempt, task or refusal refers to: of agents that came and went without work. None while a campaign is being
+-- restored: its sessions come before its attempts.
 --
 -- Result: how many were removed; call it until that is less than the limit. With dry_run it removes nothing, and
 -- returns how many it would, up to the limit (null: all).
@@ -31,6 +32,7 @@ begin
         select s.session_id
           from taskq.session s
          where s.ended_at < clock_timestamp() - make_interval(secs => p_age_s)
+           and not exists (select from taskq.archive g where g.restoring is not null)
            and not exists (select from used u where u.session_id = s.session_id)
          order by s.session_id
          limit p_limit

@@ -26,7 +26,7 @@ declare
     v_summed timestamptz;
     v_ends taskq.ends[];
 begin
-    if taskq.status_after(p_campaign, 'waiting') <> 'cancelled' then
+    if taskq.campaign_state(p_campaign) <> 'cancelled' then
         raise exception 'campaign % is not cancelled: cancel it before its tasks are removed', p_campaign
             using errcode = 'TQ409';
     end if;

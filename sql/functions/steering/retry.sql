@@ -5,7 +5,7 @@
 -- status: failed, cancelled, delayed or done; results of done ones are withdrawn, see withdraw(). error_class: only
 --     those whose last attempt ended with it; null: all. Done ones have none.
 -- tasks, after, limit, moved, last: see cancel(). dry_run: count `limit` of them, change and lock nothing.
--- Error TQ409: the campaign, or one above it, is cancelled.
+-- Error TQ409: the campaign, or one above it, is cancelled or archived.
 --
 -- Locks: the campaign's lock of seed_begin(), see cancel(); spans of cancelled tasks, see unspan() and
 -- move_spans(); the rows of the tasks, in the order of task_id; waits for them. Index: task_failed or task_pkey,
@@ -44,7 +44,7 @@ begin
         perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
     end if;
     if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then
-        raise exception 'cancelled: %; resume it before retrying', taskq.cancelled_by(p_campaign)
+        raise exception '%; resume it before retrying', taskq.cancelled_by(p_campaign)
             using errcode = 'TQ409';
     end if;
     if p_status = 'done' then

@@ -1,0 +1,1 @@
+"""Archives: of ended campaigns: begun, read, restored."""

@@ -1,0 +1,1 @@
+"""Archives of ended campaigns: written to a folder, verified, restored."""

@@ -1,0 +1,68 @@
+"""Archives a campaign, or restores an archive, and dies at a given write to the disk or database.
+
+Arguments: archive or restore, the DSN, the campaign, the folder, tasks of a range, and how many
+times it may force something to disk, or change the database, before it is killed; 0: any number.
+At the end it prints by how many bytes its memory grew.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from taskq.archives import writing
+from taskq.db.connections import Database
+from taskq.db.statements import Statements
+from taskq.files.blobs import open_blobs
+from taskq.results.parquet import require_pyarrow
+
+
+def main(what: str, dsn: str, path: str, folder: str, range_tasks: str, steps: str) -> None:
+    """Do it."""
+    if int(steps):
+        die_after(int(steps))
+    database = Database(dsn).open()
+    require_pyarrow()
+    before = peak()
+    blobs = open_blobs(database)
+    assert what == "archive"
+    ranges = int(range_tasks)
+    writing.archive(database, blobs, path, Path(folder), lambda *_: None, range_tasks=ranges)
+    database.close()
+    sys.stdout.write(f"{peak() - before}\n")
+
+
+def die_after(steps: int) -> None:
+    """Kill this process at its next-but-`steps` write to the disk or to the database."""
+    left = [steps]
+    synced, rows = os.fsync, Statements.rows
+
+    def count() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def fsync(descriptor: int) -> None:
+        count()
+        synced(descriptor)
+
+    def counted(self: Statements, name: str, /, **values: object) -> list[dict[str, Any]]:
+        if name.startswith(("restore", "begin", "end")):
+            count()
+        return rows(self, name, **values)
+
+    os.fsync = fsync
+    Statements.rows = counted  # type: ignore[method-assign]
+
+
+def peak() -> int:
+    """Return the most memory that this process has had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
