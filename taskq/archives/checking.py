@@ -16,12 +16,12 @@ from typing import Any, Final
 from taskq.archives import folder as files
 from taskq.archives import manifest as manifests
 from taskq.archives import tables
-from taskq.archives.manifest import FileEntry, Ids, Manifest, digest_of
+from taskq.archives.manifest import FileEntry, Ids, Manifest, digest_of, file_name
 from taskq.db.stored_spec import spec_body
-from taskq.files.blob_store import CHUNK_BYTES, MAX_INPUT_BYTES
+from taskq.files.blob_store import CHUNK_BYTES, MAX_INPUT_BYTES, check_digest
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import ArchiveDamaged, TaskqError
-from taskq.model.seed import FINAL, MAX_KEY_CHARS, check_path
+from taskq.model.seed import FINAL, MAX_KEY_CHARS, MAX_PAYLOAD_BYTES, check_path
 from taskq_agent.json_limits import loads
 from taskq_agent.protocol import Input
 
@@ -30,6 +30,8 @@ BLOBS: Final = "blobs"
 #: Tasks of a range, whose ids are in memory together.
 MAX_RANGE_TASKS: Final = 200_000
 MAX_SETTINGS_BYTES: Final = 1 << 20
+#: Of a text in a row; results have 256 KiB at most.
+MAX_VALUE_CHARS: Final = 1 << 20
 
 _OUTCOMES: Final = frozenset(
     ["done", "failed", "lost", "released", "cancelled", "hedged", "withdrawn"]
@@ -125,21 +127,28 @@ def _campaigns(folder: Path, manifest: Manifest) -> list[ArchivedCampaign]:
 
 def _campaign(manifest: Manifest, entry: FileEntry, row: dict[str, Any]) -> ArchivedCampaign:
     """Return a campaign if its settings are those of one, whatever its handler would run."""
-    whole = (row[name] for name in ("campaign_id", "hedged", "payload_bytes", *FINAL))
-    if row["status"] not in _STATUSES or any(type(it) is not int or it < 0 for it in whole):
+    whole = [row[name] for name in ("campaign_id", "hedged", "payload_bytes", *FINAL)]
+    are_whole = all(type(number) is int and number >= 0 for number in whole)
+    if not are_whole or row["payload_bytes"] > MAX_PAYLOAD_BYTES or row["status"] not in _STATUSES:
         raise ArchiveDamaged(entry.name, "a campaign has an impossible value")
     try:
         path = check_path(row["path"])
         settings, inputs = (_json(row[name]) for name in ("settings", "inputs"))
-        declared = {name: Input(**value) for name, value in inputs.items()}
+        declared = {name: _input(**value) for name, value in inputs.items()}
         body = spec_body(CampaignSpec.from_settings(path, settings), declared)
     except TaskqError as error:
         raise ArchiveDamaged(entry.name, f"{error}") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ArchiveDamaged(entry.name, f"settings of a campaign: {error}"[:300]) from None
     if path == "/" or not f"{path}/".startswith(f"{manifest.path}/"):
         raise ArchiveDamaged(entry.name, f"{path} is not at or below {manifest.path}")
     return ArchivedCampaign(row, body)
+
+
+def _input(digest: str, size: int) -> Input:
+    if type(size) is not int or not 0 <= size <= MAX_INPUT_BYTES:
+        raise ValueError("an input has an impossible size")
+    return Input(check_digest(digest), size)
 
 
 def _json(text: str) -> Any:
@@ -195,6 +204,8 @@ class _Checking:
                 self._last_task = 0
             self._range = entry.campaign, entry.part
         self._file = entry
+        if any(type(value) is str and len(value) > MAX_VALUE_CHARS for value in row.values()):
+            raise self._damaged(f"it has a text of more than {MAX_VALUE_CHARS} characters")
         check = self._checks.get(entry.table)
         if check is not None:
             check(row)
@@ -203,7 +214,10 @@ class _Checking:
         """Check that the tasks of the range have the results that they should."""
         for task, status in self._statuses.items():
             if (status == "done") != (task in self._leases):
-                raise self._damaged(f"task {task} is {status}, which its attempts do not say")
+                raise ArchiveDamaged(
+                    file_name("attempts", *self._range),
+                    f"task {task} is {status}, which its attempts do not say",
+                )
         self._sessions, self._statuses, self._leases = set(), {}, {}
         self._last_attempt = (0, 0)
 

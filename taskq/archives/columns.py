@@ -194,6 +194,7 @@ NOT_ARCHIVED: Final = MappingProxyType(
         "refusal": "of a campaign at work",
         "refused": "of a campaign at work",
         "output_use": "counted again",
+        "usage": "stays when the campaign goes; what ran elsewhere was used there",
         "result_index": "made again by taskq index",
         "blob_part": "the content of blobs is a file for each",
     }

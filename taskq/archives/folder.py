@@ -94,9 +94,10 @@ def opened_inside(folder: Path, name: str) -> Iterator[BinaryIO]:
             descriptor = os.open(last, _READ, dir_fd=inner)
     except OSError as error:
         raise ArchiveDamaged(name, error.strerror or str(error)) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ArchiveDamaged(name, "it is not a regular file")
     with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ArchiveDamaged(name, "it is not a regular file")
         yield stream
 
 

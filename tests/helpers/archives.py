@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,8 +15,10 @@ from taskq.archives.writing import Archived, archive
 from taskq.db.connections import Database
 from taskq.files.blobs import open_blobs
 from tests.helpers.campaigns import TRUE
+from tests.helpers.paths import ROOT
 from tests.helpers.scripted_agent import ScriptedAgent
 
+ARCHIVER = ROOT / "tests/payloads/archiver.py"
 #: A result that is a blob.
 LARGE = b'{"pose": "' + b"C" * 1_000 + b'"}'
 
@@ -82,3 +86,9 @@ def _plain(view: Any, *without: str) -> dict[str, Any]:
     """Return the fields of a view that do not depend on where the campaign is."""
     where = {"campaign", "campaign_id", "task_id", "path", *without}
     return {name: value for name, value in asdict(view).items() if name not in where}
+
+
+def archiver(*words: object) -> subprocess.CompletedProcess[str]:
+    """Run a process that archives or restores."""
+    command = [sys.executable, ARCHIVER, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)

@@ -1,4 +1,4 @@
-"""The limits of campaign files and archives, a part of `limits_page`."""
+"""The limits of campaign files, seed files and archives, a part of `limits_page`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ OF_ARCHIVES: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_ID_SPAN", "how far apart ids of an archive are", "`ArchiveDamaged`"),
         ("MAX_TEXT_CHARS", "text in the manifest of an archive", "`ArchiveDamaged`"),
     ),
+    "taskq_cli.commands.archive": (
+        ("MOST_MEMORY_BYTES", "memory that a restore adds, on Linux", "`ArchiveDamaged`"),
+    ),
     "taskq.archives.tables": (
         ("MAX_GROUP_BYTES", "row group of a file of an archive", "`ArchiveDamaged`"),
         ("MAX_FOOTER_BYTES", "description in a file of an archive", "`ArchiveDamaged`"),
         ("MAX_FILE_ROWS", "rows that such a file announces", "`ArchiveDamaged`"),
     ),
     "taskq.archives.checking": (
+        ("MAX_VALUE_CHARS", "text in a row of an archive", "`ArchiveDamaged`"),
         ("MAX_RANGE_TASKS", "tasks of a range of an archive", "`ArchiveDamaged`"),
         (
             "MAX_SETTINGS_BYTES",
@@ -28,4 +32,5 @@ OF_ARCHIVES: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
             "`ArchiveDamaged`",
         ),
     ),
+    "taskq.ingest.sources.lines": (("MAX_LINE_BYTES", "line of a seed file", "a bad line"),),
 }

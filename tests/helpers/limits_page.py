@@ -54,7 +54,6 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_REQUIRED", "values, and files, that each result must have", "`InvalidCampaign`"),
     ),
     **OF_ARCHIVES,
-    "taskq.ingest.sources.lines": (("MAX_LINE_BYTES", "line of a seed file", "a bad line"),),
     "taskq.ingest.sources.unpacking": (
         ("MAX_UNPACKING_BYTES", "memory for the window of an xz file", "damage, code 65"),
         ("MAX_NAMED_MEMBERS", "files of a zip file that an error names", "not named"),

@@ -1,7 +1,8 @@
 """Archives a campaign, or restores an archive, and dies at a given write to the disk or database.
 
-Arguments: archive or restore, the DSN, the campaign, the folder, tasks of a range, and how many
-times it may force something to disk, or change the database, before it is killed; 0: any number.
+Arguments: archive or restore, the DSN, the campaign, the folder, tasks of a range or rows of a
+step, and how many times it may force something to disk, or change the database, before it is
+killed; 0: any number.
 At the end it prints by how many bytes its memory grew.
 """
 
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from taskq.archives import writing
+from taskq.archives import restoring, writing
 from taskq.db.connections import Database
 from taskq.db.statements import Statements
 from taskq.files.blobs import open_blobs
@@ -29,9 +30,11 @@ def main(what: str, dsn: str, path: str, folder: str, range_tasks: str, steps: s
     require_pyarrow()
     before = peak()
     blobs = open_blobs(database)
-    assert what == "archive"
-    ranges = int(range_tasks)
-    writing.archive(database, blobs, path, Path(folder), lambda *_: None, range_tasks=ranges)
+    number = int(range_tasks)
+    if what == "archive":
+        writing.archive(database, blobs, path, Path(folder), lambda *_: None, range_tasks=number)
+    else:
+        restoring.restore(database, blobs, Path(folder), path, lambda *_: None, step_rows=number)
     database.close()
     sys.stdout.write(f"{peak() - before}\n")
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 import click
 
+from taskq.archives.restoring import restore as read_archive
 from taskq.archives.writing import archive as write_archive
 from taskq.db.connections import Database
 from taskq.files.blobs import open_blobs
@@ -16,6 +22,9 @@ from taskq_cli.display.progress import chunk_display
 from taskq_cli.early_exits import confirm, resumable
 from taskq_cli.invocation import Invocation, warn
 from taskq_cli.options.shared import blobs_option, path_argument, shared_options, yes_option
+
+#: Address space that a restore may add: pyarrow reserves much more than it uses.
+MOST_MEMORY_BYTES: Final = 1 << 32
 
 
 @click.command()
@@ -77,6 +86,54 @@ def archive(
         "removed": remove,
     }
     write_record(invocation.output, record, text)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--as", "to", metavar="PATH", help="Restore to this path instead of the old one.")
+@blobs_option
+@shared_options
+def restore(invocation: Invocation, *, folder: Path, to: str | None, blobs: str | None) -> None:
+    """Restore the campaign of the archive in FOLDER, with all below it.
+
+    The archive is checked first: digests, types, and whether all of it fits together. In the
+    database that has made it the campaign gets the ids that it had, if they are free; elsewhere new
+    ones. Nobody can claim or change it until it is whole. Repeat an interrupted command to
+    continue, or remove the campaign.
+
+    A restored campaign has the program that the archive names: agents run it if you retry tasks.
+
+    Example:
+      taskq campaign restore /archive/demo
+      taskq campaign restore /archive/demo --as /old/demo
+    """
+    with invocation.client() as client, bounded_memory():
+        database = direct(client.queries)
+        store = open_blobs(database, blobs)
+        with resumable(), chunk_display(f"restoring {folder}") as show:
+            made = read_archive(database, store, folder, to, show)
+    below = f", with {counted(made.campaigns - 1, 'campaign')} below" if made.campaigns > 1 else ""
+    whose = "" if made.is_own else "\nIt was made by another database: ids and owner are new."
+    text = f"The campaign {made.path}{below} is restored: {counted(made.tasks, 'task')}.{whose}"
+    write_record(invocation.output, asdict(made), text)
+
+
+@contextmanager
+def bounded_memory() -> Iterator[None]:
+    """Keep a file that unpacks to very much from taking the memory of the machine.
+
+    It ends in a `MemoryError` instead, on Linux.
+    """
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        most = pages * resource.getpagesize() + MOST_MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
+    try:
+        yield
+    finally:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def direct(queries: object) -> Database:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,23 +11,14 @@ from taskq import Campaign, CampaignSpec, Client, Seed
 from taskq.archives import manifest as manifests
 from taskq.db.connections import Database
 from tests.fixtures.queues import Hire
-from tests.helpers.archives import archived, ended
+from tests.helpers.archives import archived, archiver, ended
 from tests.helpers.campaigns import TRUE
-from tests.helpers.paths import ROOT
-
-ARCHIVER = ROOT / "tests/payloads/archiver.py"
 
 
 @pytest.fixture
 def campaign(queue: Client, hire: Hire, tmp_path: Path) -> Campaign:
     """Give /c, which has ended in all the ways there are."""
     return ended(queue, hire, tmp_path)
-
-
-def archiver(*words: object) -> subprocess.CompletedProcess[str]:
-    """Run a process that archives or restores."""
-    command = [sys.executable, ARCHIVER, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
 @pytest.mark.parametrize("steps", [40, pytest.param(7, marks=pytest.mark.thorough)])

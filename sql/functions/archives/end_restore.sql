@@ -1,0 +1,30 @@
+-- end_restore(path, manifest, rows): opens a campaign that is restored as a whole, unless it was paused or cancelled
+-- when it was archived.
+--
+-- manifest: see begin_restore(). rows: of the archive. Error TQ409: see restore_rows(), or rows are missing.
+--
+-- Locks: the campaign's row. Index: archive_pkey, campaign_path_key.
+-- @roles operator
+-- @gateway no
+create or replace function taskq.end_restore(p_path text, p_manifest text, p_rows bigint)
+returns void
+language plpgsql
+as $$
+declare
+    v_id constant bigint := taskq.campaign_id(p_path);
+    v_status taskq.campaign_status;
+begin
+    perform from taskq.campaign c where c.campaign_id = v_id and c.status = 'archived' for no key update;
+    if found then
+        delete from taskq.archive a
+         where a.campaign_id = v_id
+           and a.restoring ->> 'manifest' = p_manifest
+           and a.restored = p_rows
+     returning a.status_before into v_status;
+    end if;
+    if v_status is null then
+        raise exception 'campaign % is not restored as a whole from this archive', p_path using errcode = 'TQ409';
+    end if;
+    update taskq.campaign c set status = v_status where c.campaign_id = v_id;
+end
+$$;
