@@ -157,6 +157,7 @@ LEFT_OUT: Final[dict[str, dict[str, str]]] = {
         "key": "a secret of the agent; a restore draws another",
         "token_hash": "a secret of the agent",
         "drain": "the agent has left",
+        "banned": "the agent has left",
         "said": "of the last heartbeat",
         "claims": "of the last heartbeat",
     },

@@ -114,7 +114,7 @@ def restore(invocation: Invocation, *, folder: Path, to: str | None, blobs: str 
             made = read_archive(database, store, folder, to, show)
     below = f", with {counted(made.campaigns - 1, 'campaign')} below" if made.campaigns > 1 else ""
     whose = "" if made.is_own else "\nIt was made by another database: ids and owner are new."
-    text = f"The campaign {made.path}{below} is restored: {counted(made.tasks, 'task')}.{whose}"
+    text = f"The campaign {made.path} is restored{below}: {counted(made.tasks, 'task')}.{whose}"
     write_record(invocation.output, asdict(made), text)
 
 

@@ -108,7 +108,7 @@ def test_all_commands_work_on_a_restored_campaign(
 ) -> None:
     queue.campaign("/c").remove()
     text = taskq.out("campaign", "restore", archive)
-    assert "The campaign /c, with 1 campaign below is restored: 14 tasks." in text
+    assert "The campaign /c is restored, with 1 campaign below: 14 tasks." in text
     assert "below  finished" in taskq.out("tree")
     assert taskq.json("status", "/c")["done"] == 5
     assert len(taskq.json("tasks", "/c")) == 14
@@ -119,7 +119,7 @@ def test_all_commands_work_on_a_restored_campaign(
     assert len(taskq.json("campaign", "changes", "/c")) == 2
     taskq.out("explain", "/c")
     taskq.out("audit", "/c")
-    assert taskq.json("retry", "/c", "--yes")["retried"] == 1
+    assert taskq.json("retry", "/c", "--yes")["tasks"] == 1
     assert taskq.refused("campaign", "restore", archive)[0] == 3
 
 
