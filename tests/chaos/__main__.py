@@ -53,8 +53,8 @@ def main() -> int:
             _say(_line(trials[-1]))
     _say(_totals(trials, PILOT_KINDS if options.pilots else KINDS))
     if options.json:
-        options.json.write_text(json.dumps([_figures(one) for one in trials], indent=1) + "\n")
-    return int(any(one.wrong for one in trials))
+        options.json.write_text(json.dumps([_figures(trial) for trial in trials], indent=1) + "\n")
+    return int(any(trial.wrong for trial in trials))
 
 
 def _say(text: str) -> None:
@@ -79,26 +79,26 @@ def _line(trial: Trial) -> str:
 
 
 def _totals(trials: list[Trial], kinds: Sequence[str]) -> str:
-    faults: Counter[str] = sum((one.counted for one in trials), Counter())
-    tasks = sum(one.verdict.tasks for one in trials)
-    executions = sum(one.verdict.executions for one in trials)
-    sweeps = sum(one.verdict.sweeps for one in trials)
-    bans = sum(one.verdict.bans for one in trials)
+    faults: Counter[str] = sum((trial.counted for trial in trials), Counter())
+    tasks = sum(trial.verdict.tasks for trial in trials)
+    executions = sum(trial.verdict.executions for trial in trials)
+    sweeps = sum(trial.verdict.sweeps for trial in trials)
+    bans = sum(trial.verdict.bans for trial in trials)
     lines = [
         f"{len(trials)} runs, {faults.total():,} faults",
         f"  {tasks:6,} tasks, {executions:,} executions",
-        f"  {sum(one.verdict.again for one in trials):6,} executions of divided starts",
+        f"  {sum(trial.verdict.again for trial in trials):6,} executions of divided starts",
         f"  {sweeps:6,} sets of tasks moved",
-        f"  {sum(one.verdict.withdrawn for one in trials):6,} results withdrawn",
+        f"  {sum(trial.verdict.withdrawn for trial in trials):6,} results withdrawn",
         f"  {bans:6,} bans",
-        f"  {sum(one.jobs for one in trials):6,} jobs of a pilot",
-        f"  {sum(one.verdict.goings_on for one in trials):6,} executions from a checkpoint",
+        f"  {sum(trial.jobs for trial in trials):6,} jobs of a pilot",
+        f"  {sum(trial.verdict.goings_on for trial in trials):6,} executions from a checkpoint",
     ]
     lines += [f"  {faults[kind]:6,} {kind}" for kind in kinds]
     lines += [
-        f"  {sum(one.verdict.count(kind) for one in trials):6,} {kind}" for kind in _ANOMALIES
+        f"  {sum(trial.verdict.count(kind) for trial in trials):6,} {kind}" for kind in _ANOMALIES
     ]
-    lines.append(f"  {sum(bool(one.wrong) for one in trials):6,} runs with something wrong")
+    lines.append(f"  {sum(bool(trial.wrong) for trial in trials):6,} runs with something wrong")
     return "\n".join(lines)
 
 

@@ -95,11 +95,16 @@ def check(history: History) -> Verdict:
         recovered=sum(key not in history.seeded for key in good),
         executions=len(history.executions),
         again=len(history.executions)
-        - len({(one.agent, one.key, one.attempt) for one in history.executions.values()}),
-        sweeps=sum(one.ended < math.inf for one in history.sweeps),
-        withdrawn=sum(one.outcome == "withdrawn" for one in history.attempts),
+        - len(
+            {
+                (execution.agent, execution.key, execution.attempt)
+                for execution in history.executions.values()
+            }
+        ),
+        sweeps=sum(sweep.ended < math.inf for sweep in history.sweeps),
+        withdrawn=sum(attempt.outcome == "withdrawn" for attempt in history.attempts),
         bans=len(history.bans),
-        goings_on=sum(one.step > 0 for one in history.restored.values()),
+        goings_on=sum(checkpoint.step > 0 for checkpoint in history.restored.values()),
         anomalies=anomalies,
     )
 
@@ -111,7 +116,9 @@ class _Looked:
         self._history = history
         self._keys = {task.task: task.key for task in history.tasks}
         self._attempts: dict[int, list[Attempt]] = defaultdict(list)
-        for attempt in sorted(history.attempts, key=lambda one: (one.task, one.attempt)):
+        for attempt in sorted(
+            history.attempts, key=lambda attempt: (attempt.task, attempt.attempt)
+        ):
             self._attempts[attempt.task].append(attempt)
 
     def of_seeding(self) -> Iterator[Anomaly]:
@@ -138,13 +145,13 @@ class _Looked:
             attempts = self._attempts[task.task]
             if task.status not in FINAL:
                 yield Anomaly(LOST, task.key, f"it is still {task.status}")
-            done = [one for one in attempts if one.outcome == "done"]
+            done = [attempt for attempt in attempts if attempt.outcome == "done"]
             if len(done) > 1:
-                numbers = [one.attempt for one in done]
+                numbers = [attempt.attempt for attempt in done]
                 yield Anomaly(DUPLICATED, task.key, f"attempts {numbers} are all done")
             elif done:
                 yield from self._after_the_result(task.key, done[0])
-            yield from self._of_numbers(task, [one.attempt for one in attempts])
+            yield from self._of_numbers(task, [attempt.attempt for attempt in attempts])
             last = attempts[-1].outcome if attempts else None
             if (task.status == "done") != bool(done):
                 yield Anomaly(GAP, task.key, f"it is {task.status}, its last attempt {last}")
@@ -153,9 +160,11 @@ class _Looked:
 
     def _after_the_result(self, key: str, done: Attempt) -> Iterator[Anomaly]:
         """Find what went on after a result; what is salvaged ends what others had begun by then."""
-        for one in self._attempts[done.task]:
-            if one.attempt > done.attempt and not (done.salvaged and one.ended <= done.ended):
-                text = f"attempt {one.attempt} goes on after {done.attempt}, which is done"
+        for attempt in self._attempts[done.task]:
+            if attempt.attempt > done.attempt and not (
+                done.salvaged and attempt.ended <= done.ended
+            ):
+                text = f"attempt {attempt.attempt} goes on after {done.attempt}, which is done"
                 yield Anomaly(DUPLICATED, key, text)
 
     @staticmethod
@@ -168,26 +177,26 @@ class _Looked:
         """Find tasks that had two live leases."""
         for task, attempts in self._attempts.items():
             key = self._keys.get(task, str(task))
-            for one in attempts:
-                if one.ended < one.claimed:
-                    yield Anomaly(OVERLAP, key, f"attempt {one.attempt} ends before it begins")
-            for one, next_one in pairwise(attempts):
+            for attempt in attempts:
+                if attempt.ended < attempt.claimed:
+                    yield Anomaly(OVERLAP, key, f"attempt {attempt.attempt} ends before it begins")
+            for attempt, next_one in pairwise(attempts):
                 # When the lease of a salvaged one ended is not known any more.
-                if next_one.claimed < one.ended and not one.salvaged:
-                    text = f"attempt {next_one.attempt} begins before {one.attempt} ends"
+                if next_one.claimed < attempt.ended and not attempt.salvaged:
+                    text = f"attempt {next_one.attempt} begins before {attempt.attempt} ends"
                     yield Anomaly(OVERLAP, key, text)
-            if len({one.lease for one in attempts}) < len(attempts):
+            if len({attempt.lease for attempt in attempts}) < len(attempts):
                 yield Anomaly(OVERLAP, key, "two attempts have one lease")
 
     def of_results(self) -> Iterator[Anomaly]:
         """Find what was accepted and not produced by an execution under that lease."""
         for task, attempts in self._attempts.items():
             key = self._keys.get(task, str(task))
-            for one in attempts:
-                if one.reported == "done" or one.execution is not None:
-                    wrong = self._not_of(one, key)
+            for attempt in attempts:
+                if attempt.reported == "done" or attempt.execution is not None:
+                    wrong = self._not_of(attempt, key)
                     if wrong:
-                        yield Anomaly(FOREIGN, key, f"attempt {one.attempt}: {wrong}")
+                        yield Anomaly(FOREIGN, key, f"attempt {attempt.attempt}: {wrong}")
 
     def _not_of(self, attempt: Attempt, key: str) -> str:
         execution = self._history.executions.get(attempt.execution or "")
@@ -216,21 +225,25 @@ class _Looked:
                     FOREIGN, made_by.key, f"a checkpoint is saved that is not its: {saved}"
                 )
         for name, found in self._history.restored.items():
-            one, made_by = executions[name], executions.get(found.execution)
+            execution, made_by = executions[name], executions.get(found.execution)
             kept = self._history.kept.get(found.execution, 0)
-            earlier = made_by is not None and made_by.attempt < one.attempt
-            if found.step and not (earlier and made_by.key == one.key and found.step <= kept):
-                yield Anomaly(FOREIGN, one.key, f"attempt {one.attempt} goes on from {found}")
+            earlier = made_by is not None and made_by.attempt < execution.attempt
+            if found.step and not (earlier and made_by.key == execution.key and found.step <= kept):
+                yield Anomaly(
+                    FOREIGN, execution.key, f"attempt {execution.attempt} goes on from {found}"
+                )
             most = max(
-                (last_saved[one.key, earlier] for earlier in range(1, one.attempt)), default=0
+                (last_saved[execution.key, earlier] for earlier in range(1, execution.attempt)),
+                default=0,
             )
             if found.step < most:
-                text = f"attempt {one.attempt} goes on from step {found.step}, and {most} was saved"
-                yield Anomaly(STALE, one.key, text)
+                at = f"attempt {execution.attempt} goes on from step {found.step}"
+                text = f"{at}, and {most} was saved"
+                yield Anomaly(STALE, execution.key, text)
 
     def of_answers(self) -> Iterator[Anomaly]:
         """Find reports that are not there though acknowledged, or there though refused."""
-        rows = {(one.task, one.lease): one for one in self._history.attempts}
+        rows = {(attempt.task, attempt.lease): attempt for attempt in self._history.attempts}
         accepted: set[tuple[int, str]] = set()
         for answer in self._history.answers:
             fence = answer.task, answer.lease
@@ -247,7 +260,7 @@ class _Looked:
                 text = f"a report of {answer.outcome} was {answer.verdict}, and there is {row}"
                 yield Anomaly(VANISHED, key, text)
             # A late success may count once the result that was better is withdrawn.
-            free = any(one.outcome == "withdrawn" for one in self._attempts[answer.task])
+            free = any(attempt.outcome == "withdrawn" for attempt in self._attempts[answer.task])
             if answer.verdict == "superseded" and there and answer.execution and not free:
                 yield Anomaly(VANISHED, key, f"a report was superseded, and there is {row}")
             if answer.verdict == "accepted":
@@ -266,7 +279,7 @@ class _Looked:
             task = tasks.get(key)
             if task is None or not last.moved:
                 continue
-            newest = max((one.claimed for one in self._attempts[task.task]), default=0.0)
+            newest = max((attempt.claimed for attempt in self._attempts[task.task]), default=0.0)
             if last.verb == "cancel" and task.status != "cancelled":
                 yield Anomaly(VANISHED, key, f"it was cancelled, and is {task.status}")
             if last.verb == "retry" and newest < last.began - _CLAIM_S and not self._swept(last):
@@ -275,16 +288,16 @@ class _Looked:
     def _swept(self, order: Order) -> bool:
         """Return whether a task may have been cancelled with others after an order."""
         return any(
-            one.verb == "cancel" and one.word in order.key and one.ended > order.began
-            for one in self._history.sweeps
+            sweep.verb == "cancel" and sweep.word in order.key and sweep.ended > order.began
+            for sweep in self._history.sweeps
         )
 
     def of_sweeps(self) -> Iterator[Anomaly]:
         """Find what went on after all like it were cancelled, or not after all were retried."""
         failed = {
-            (one.task, one.lease): one.at
-            for one in self._history.answers
-            if one.outcome == "failed" and one.verdict == "accepted"
+            (answer.task, answer.lease): answer.at
+            for answer in self._history.answers
+            if answer.outcome == "failed" and answer.verdict == "accepted"
         }
         for sweep in self._history.sweeps:
             if sweep.ended == math.inf:
@@ -306,29 +319,32 @@ class _Looked:
 
     def _retried(self, key: str, sweep: Sweep) -> bool:
         """Return whether a task may have been retried, or its result withdrawn, since a sweep."""
-        retries = [one for one in self._history.orders if one.key == key]
-        others = [one for one in self._history.sweeps if one.word in key]
+        retries = [order for order in self._history.orders if order.key == key]
+        others = [sweep for sweep in self._history.sweeps if sweep.word in key]
         return any(
-            one.verb == "retry" and one.ended > sweep.began for one in (*retries, *others)
-        ) or any(one.key == key and one.ended > sweep.began for one in self._history.withdrawals)
+            value.verb == "retry" and value.ended > sweep.began for value in (*retries, *others)
+        ) or any(
+            withdrawal.key == key and withdrawal.ended > sweep.began
+            for withdrawal in self._history.withdrawals
+        )
 
     def of_withdrawals(self) -> Iterator[Anomaly]:
         """Find results that are withdrawn and nobody asked for it, or not; or that count again."""
         asked: dict[str, list[bool | None]] = defaultdict(list)
-        for one in self._history.withdrawals:
-            asked[one.key].append(one.moved)
+        for withdrawal in self._history.withdrawals:
+            asked[withdrawal.key].append(withdrawal.moved)
         for task in self._history.tasks:
             attempts = self._attempts[task.task]
-            gone = [one for one in attempts if one.outcome == "withdrawn"]
+            gone = [attempt for attempt in attempts if attempt.outcome == "withdrawn"]
             least = asked[task.key].count(True)
             most = least + asked[task.key].count(None)
             if not least <= len(gone) <= most:
                 text = f"{least} to {most} of its results were withdrawn, and {len(gone)} are"
                 yield Anomaly(VANISHED, task.key, text)
-            last = max((one.ended for one in gone), default=-math.inf)
-            for one in attempts:
-                if one.outcome == "done" and one.ended <= last:
-                    text = f"attempt {one.attempt} is done, and a later result was withdrawn"
+            last = max((attempt.ended for attempt in gone), default=-math.inf)
+            for withdrawal in attempts:
+                if withdrawal.outcome == "done" and withdrawal.ended <= last:
+                    text = f"attempt {withdrawal.attempt} is done, and a later result was withdrawn"
                     yield Anomaly(DUPLICATED, task.key, text)
 
     def of_looks(self) -> Iterator[Anomaly]:
@@ -349,7 +365,11 @@ class _Looked:
         if not self._history.looks:
             return
         for task in self._history.tasks:
-            done = [one.attempt for one in self._attempts[task.task] if one.outcome == "done"]
+            done = [
+                attempt.attempt
+                for attempt in self._attempts[task.task]
+                if attempt.outcome == "done"
+            ]
             if has.get(task.key) not in (done or [None]):
                 text = f"a reader has attempt {has.get(task.key)} at the end, and {done} are done"
                 yield Anomaly(LOST, task.key, text)

@@ -82,7 +82,7 @@ class Seeder:
         """Seed in chunks; most are sent until they are acknowledged."""
         while not self._stop.is_set():
             chunk = self._chunk()
-            keys = [one.key for one in chunk]
+            keys = [seed.key for seed in chunk]
             self._history.note("seeding", keys=keys)
             while not (seeded := self._is_seeded(chunk)) and self._draw.random() < _PATIENCE:
                 self._stop.wait(_PAUSE_S)
@@ -221,9 +221,9 @@ class Reader:
         gone: list[tuple[str, int]] = []
         given: list[tuple[str, int]] = []
         try:
-            for one in campaign.results(since=self._cursor):
-                found = gone if isinstance(one, WithdrawnResult) else given
-                found.append((one.key, one.attempt))
+            for result in campaign.results(since=self._cursor):
+                found = gone if isinstance(result, WithdrawnResult) else given
+                found.append((result.key, result.attempt))
         finally:
             self.recent.extend(key for key, _ in given)
             if gone or given:
@@ -242,7 +242,7 @@ class Counting:
         """Look until its stop; each look is one snapshot."""
         while not self._stop.wait(_COUNTS_PAUSE_S):
             with suppress(TaskqError):
-                self.most = max(self.most, *(one.used for one in self._client.limits.list()))
+                self.most = max(self.most, *(named.used for named in self._client.limits.list()))
 
 
 class Inspector:

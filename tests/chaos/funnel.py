@@ -25,8 +25,8 @@ def differences(client: Client, source: str) -> Iterator[str]:
     wanted = Best(BY, percent=PERCENT)
     first, second = client.campaign(source), client.campaign(NEXT)
     fed = Feeder(client.queries, first, second, wanted).run()
-    chosen = {one.key: one.payload for one in select(client.queries, first, wanted)}
-    stored = {one.key: one for one in second.tasks()}
+    chosen = {result.key: result.payload for result in select(client.queries, first, wanted)}
+    stored = {task.key: task for task in second.tasks()}
     if not fed.chosen == len(chosen) > 0:
         yield f"funnel: {fed.chosen} chosen of {fed.ranked}, and offline {len(chosen)}"
     for key in sorted(chosen.keys() | stored.keys()):

@@ -17,8 +17,10 @@ def attempt_row(task: int, number: int, /, **changes: Any) -> Harm:
 
     def harm(history: History) -> None:
         history.attempts = [
-            replace(one, **changes) if (one.task, one.attempt) == (task, number) else one
-            for one in history.attempts
+            replace(attempt, **changes)
+            if (attempt.task, attempt.attempt) == (task, number)
+            else attempt
+            for attempt in history.attempts
         ]
 
     return harm
@@ -29,7 +31,8 @@ def task_row(task: int, **changes: Any) -> Harm:
 
     def harm(history: History) -> None:
         history.tasks = [
-            replace(one, **changes) if one.task == task else one for one in history.tasks
+            replace(other_task, **changes) if other_task.task == task else other_task
+            for other_task in history.tasks
         ]
 
     return harm
@@ -43,6 +46,6 @@ def added(where: str, what: object) -> Harm:
 def assert_found(history: History, kind: str, key: str) -> None:
     """Assert that the checker finds one thing of a kind, and complains of that task alone."""
     verdict = check(history)
-    assert (kind, key) in {(one.kind, one.key) for one in verdict.anomalies}
-    assert {one.key for one in verdict.anomalies} == {key}
+    assert (kind, key) in {(anomaly.kind, anomaly.key) for anomaly in verdict.anomalies}
+    assert {anomaly.key for anomaly in verdict.anomalies} == {key}
     assert verdict.count(kind) == 1

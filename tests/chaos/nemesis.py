@@ -94,7 +94,7 @@ class Nemesis:
                 part.look_after()
 
     def _do(self, fault: Fault) -> None:
-        targets = [one for one in self._targets(fault) if one.name not in self._blows]
+        targets = [target for target in self._targets(fault) if target.name not in self._blows]
         if not targets:
             self.others[fault.kind] += 1
             return
@@ -142,8 +142,8 @@ class Nemesis:
             return [self._process(agent, what, self._leases(agent)) for agent in farm.agents]
         if whom in {"gateway", "feeder"}:
             return [
-                self._process(one, what, partial(eyes.transaction, one.name))
-                for one in (farm.gateways if whom == "gateway" else farm.feeders)
+                self._process(part, what, partial(eyes.transaction, part.name))
+                for part in (farm.gateways if whom == "gateway" else farm.feeders)
             ]
         if whom == "keeper":
             return [self._process(farm.keeper, what, partial(eyes.transaction, "keeper"))]

@@ -49,8 +49,8 @@ class PilotNemesis(Nemesis):
             return [self._job(job, what) for job in self._farm.jobs() if job.is_alive]
         if whom == "loop":
             return [
-                self._process(one, what, partial(self._eyes.transaction, one.name))
-                for one in self._farm.loops
+                self._process(loop, what, partial(self._eyes.transaction, loop.name))
+                for loop in self._farm.loops
             ]
         return super()._targets(fault)
 
@@ -112,7 +112,7 @@ def _check_jobs(at_work: PilotedFarm, census: Census, trial: Trial) -> None:
         for part in at_work.parts:
             part.look_after()
         known = pilots.jobs(PILOT, ended=10_000)
-        return all(one.status == "ended" for one in known) and not any(
+        return all(job.status == "ended" for job in known) and not any(
             job.is_alive for job in at_work.jobs()
         )
 

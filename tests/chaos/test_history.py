@@ -52,14 +52,17 @@ def test_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert answer == Answer(1, "l", "done", "accepted", "e", answer.at)
     (session,) = history.sessions.values()
     assert session.asked < session.opened < history.bans[0].since < history.bans[0].until
-    assert [(one.verb, one.word, one.ended < math.inf) for one in history.sweeps] == [
+    assert [(sweep.verb, sweep.word, sweep.ended < math.inf) for sweep in history.sweeps] == [
         *(("cancel", "12", True), ("retry", "3", False)),
     ]
-    assert [(one.verb, one.key, one.moved) for one in history.orders] == [
+    assert [(order.verb, order.key, order.moved) for order in history.orders] == [
         ("cancel", "a", False),
         ("retry", "b", None),
     ]
-    assert [(one.key, one.moved) for one in history.withdrawals] == [("a", True), ("b", None)]
+    assert [(withdrawal.key, withdrawal.moved) for withdrawal in history.withdrawals] == [
+        ("a", True),
+        ("b", None),
+    ]
     assert history.looks == [Look([("a", 1)], [("c", 2)])]
 
 

@@ -135,7 +135,7 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
     inspector = Inspector(at_work, trial.seed, reader, stop)
     counter = Counting(at_work, stop)
     clients = (seeder, operator, manager, warden, hedger, reader, inspector, counter)
-    threads = [threading.Thread(target=one.run) for one in clients]
+    threads = [threading.Thread(target=client.run) for client in clients]
     for thread in threads:
         thread.start()
     try:
@@ -191,8 +191,10 @@ def at_rest(at_work: Ground, eyes: Eyes, trial: Trial, slow_s: float = _SLOW_S) 
 
 def audited(at_work: Ground, trial: Trial, when: str) -> None:
     """Check the promises as `taskq audit` does, which also recounts what is counted."""
-    for one in audit(at_work.database, CAMPAIGN):
-        trial.wrong.append(f"audit {when}: {one.check}: task {one.task_id}: {one.text}")
+    for violation in audit(at_work.database, CAMPAIGN):
+        trial.wrong.append(
+            f"audit {when}: {violation.check}: task {violation.task_id}: {violation.text}"
+        )
 
 
 def look_at_end(at_work: Ground, eyes: Eyes, trial: Trial) -> None:
@@ -200,9 +202,11 @@ def look_at_end(at_work: Ground, eyes: Eyes, trial: Trial) -> None:
     history = read(at_work.history)
     history.tasks, history.attempts = eyes.end(CAMPAIGN)
     with (at_work.history / "end.json").open("w") as end:
-        json.dump([dataclasses.asdict(one) for one in (*history.tasks, *history.attempts)], end)
+        json.dump([dataclasses.asdict(value) for value in (*history.tasks, *history.attempts)], end)
     trial.verdict = check(history)
-    trial.wrong += [f"{one.kind}: {one.key}: {one.text}" for one in trial.verdict.anomalies]
+    trial.wrong += [
+        f"{anomaly.kind}: {anomaly.key}: {anomaly.text}" for anomaly in trial.verdict.anomalies
+    ]
 
 
 def _examine(at_work: Farm, eyes: Eyes, trial: Trial) -> None:

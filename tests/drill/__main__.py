@@ -52,25 +52,29 @@ def _say(text: str) -> None:
 
 def _lines(verdict: Verdict, *, whole: bool) -> str:
     lines = []
-    for one in verdict.findings:
-        named = "MISSED" if one.named_s is None else f"named after {one.named_s:3.0f} s"
-        helped = "" if one.named_s is None else (one.trouble or f"helped in {one.healed_s:.0f} s")
-        lines.append(f"{one.kind.name:24} {named:20} {helped}")
+    for finding in verdict.findings:
+        named = "MISSED" if finding.named_s is None else f"named after {finding.named_s:3.0f} s"
+        helped = (
+            ""
+            if finding.named_s is None
+            else (finding.trouble or f"helped in {finding.healed_s:.0f} s")
+        )
+        lines.append(f"{finding.kind.name:24} {named:20} {helped}")
     lines += [f"  ACCUSED {name}: {text}" for name, text in verdict.accused]
-    if whole or any(one.named_s is None for one in verdict.findings):
+    if whole or any(finding.named_s is None for finding in verdict.findings):
         for reason in verdict.last:
             lines.append(f"    {reason['code']}: {reason['text']}")
-            lines += [f"      $ {one}" for one in reason["commands"]]
+            lines += [f"      $ {command}" for command in reason["commands"]]
     return "\n".join(lines)
 
 
 def _score(verdicts: Sequence[Verdict]) -> str:
-    findings = [one for verdict in verdicts for one in verdict.findings]
-    named = sorted(one.named_s for one in findings if one.named_s is not None)
-    healed = sum(one.healed_s is not None for one in findings)
+    findings = [finding for verdict in verdicts for finding in verdict.findings]
+    named = sorted(finding.named_s for finding in findings if finding.named_s is not None)
+    healed = sum(finding.healed_s is not None for finding in findings)
     accused = sum(len(verdict.accused) for verdict in verdicts)
-    missed = [one.kind.name for one in findings if one.named_s is None]
-    useless = [one.kind.name for one in findings if one.trouble]
+    missed = [finding.kind.name for finding in findings if finding.named_s is None]
+    useless = [finding.kind.name for finding in findings if finding.trouble]
     lines = [
         "",
         f"{len(named)} of {len(findings)} named by `taskq explain` alone",
@@ -90,17 +94,17 @@ def _score(verdicts: Sequence[Verdict]) -> str:
 def _records(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
     return [
         {
-            "kind": one.kind.name,
-            "named_s": one.named_s,
-            "answer": one.answer,
-            "remedy": one.remedy,
-            "healed_s": one.healed_s,
-            "trouble": one.trouble,
+            "kind": finding.kind.name,
+            "named_s": finding.named_s,
+            "answer": finding.answer,
+            "remedy": finding.remedy,
+            "healed_s": finding.healed_s,
+            "trouble": finding.trouble,
             "accused": verdict.accused,
             "last": verdict.last,
         }
         for verdict in verdicts
-        for one in verdict.findings
+        for finding in verdict.findings
     ]
 
 

@@ -44,7 +44,7 @@ class Finding:
     def look(self, reasons: Sequence[Reason]) -> None:
         """Note whether a reason names it."""
         if self.named_s is None:
-            self.answer = next((one for one in reasons if _names(one, self.signs)), None)
+            self.answer = next((reason for reason in reasons if _names(reason, self.signs)), None)
             if self.answer is not None:
                 self.named_s = time.monotonic() - self.begun
 
@@ -63,16 +63,16 @@ def judge(stage: Stage, findings: list[Finding]) -> Verdict:
     verdict = Verdict(findings)
     while True:
         verdict.last = stage.explain()
-        for one in findings:
-            one.look(verdict.last)
-        waits = [one for one in findings if one.named_s is None]
-        if not any(time.monotonic() < one.begun + one.signs.within_s for one in waits):
+        for finding in findings:
+            finding.look(verdict.last)
+        waits = [finding for finding in findings if finding.named_s is None]
+        if not any(time.monotonic() < finding.begun + finding.signs.within_s for finding in waits):
             break
-    guilty = set().union(*(one.scene.guilty for one in findings))
+    guilty = set().union(*(finding.scene.guilty for finding in findings))
     verdict.accused = list(_accused(stage, verdict.last, guilty))
-    for one in findings:
-        if one.answer is not None:
-            _heal(stage, one)
+    for finding in findings:
+        if finding.answer is not None:
+            _heal(stage, finding)
     return verdict
 
 
@@ -82,7 +82,7 @@ def _whole(reason: Reason) -> str:
 
 def _names(reason: Reason, signs: Signs) -> bool:
     commands = "\n".join(reason["commands"])
-    return all(re.search(one, _whole(reason), re.IGNORECASE) for one in signs.says) and bool(
+    return all(re.search(say, _whole(reason), re.IGNORECASE) for say in signs.says) and bool(
         re.search(signs.remedy, commands)
     )
 
@@ -92,7 +92,7 @@ def _accused(stage: Stage, reasons: Sequence[Reason], guilty: set[str]) -> Any:
     innocent = {*stage.hosts, *stage.sites, *stage.campaigns} - guilty
     their_sites = {stage.hosts[name].site for name in guilty if name in stage.hosts}
     for reason in reasons:
-        banned = [name for one in reason["commands"] for name in _banned(one)]
+        banned = [name for command in reason["commands"] for name in _banned(command)]
         for name in sorted(innocent):
             named = re.search(rf"(?<![\w/]){re.escape(name)}(?![\w/])", reason["text"])
             if name in banned or (
@@ -106,26 +106,28 @@ def _banned(command: str) -> list[str]:
     return shlex.split(found[1]) if found else []
 
 
-def _heal(stage: Stage, one: Finding) -> None:
+def _heal(stage: Stage, finding: Finding) -> None:
     """Type the command that the answer proposes, and wait until it has helped."""
-    assert one.answer is not None
-    commands = one.answer["commands"]
-    one.remedy = next(line for line in commands if re.search(one.signs.remedy, line))
-    one.signs.repair()
+    assert finding.answer is not None
+    commands = finding.answer["commands"]
+    finding.remedy = next(line for line in commands if re.search(finding.signs.remedy, line))
+    finding.signs.repair()
     begun = time.monotonic()
-    if one.remedy.startswith(_RUNNING):
+    if finding.remedy.startswith(_RUNNING):
         host = stage.spare()
-        stage.process(host.name, shlex.split(one.remedy), **host.environment)
+        stage.process(host.name, shlex.split(finding.remedy), **host.environment)
     else:
-        ended = stage.type(one.remedy)
+        ended = stage.type(finding.remedy)
         if "Add --yes" in ended.stderr:  # a terminal would ask
-            ended = stage.type(f"{one.remedy} --yes")
+            ended = stage.type(f"{finding.remedy} --yes")
         if ended.returncode:
-            one.trouble = f"`{one.remedy}` ends with {ended.returncode}: {ended.stderr.strip()}"
+            finding.trouble = (
+                f"`{finding.remedy}` ends with {ended.returncode}: {ended.stderr.strip()}"
+            )
             return
-    while not one.signs.healed():
+    while not finding.signs.healed():
         if time.monotonic() > begun + HEALED_S:
-            one.trouble = f"nothing is better {HEALED_S:.0f} s after `{one.remedy}`"
+            finding.trouble = f"nothing is better {HEALED_S:.0f} s after `{finding.remedy}`"
             return
         time.sleep(0.2)
-    one.healed_s = time.monotonic() - begun
+    finding.healed_s = time.monotonic() - begun

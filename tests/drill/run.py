@@ -40,9 +40,9 @@ def run_round(server: Server, seed: str, names: Sequence[str]) -> Verdict:
     try:
         with staged(server, folder, random.Random(seed), sites) as stage:
             kinds: list[Kind] = [ALL[name] for name in names]
-            for one in kinds:
-                if one.prepare is not None:
-                    one.prepare(stage)
+            for kind in kinds:
+                if kind.prepare is not None:
+                    kind.prepare(stage)
             if not stage.urls:
                 stage.gateway()
             Scene(stage).campaign(_WELL_TASKS * sites * HOSTS_OF_A_SITE, innocent=True)
@@ -50,10 +50,10 @@ def run_round(server: Server, seed: str, names: Sequence[str]) -> Verdict:
                 host.start()
             stage.wait_for_agents(len(stage.hosts))
             findings = []
-            for one in kinds:
+            for kind in kinds:
                 scene = Scene(stage)
-                signs = one.plant(scene)
-                findings.append(Finding(one, scene, signs, time.monotonic()))
+                signs = kind.plant(scene)
+                findings.append(Finding(kind, scene, signs, time.monotonic()))
             return judge(stage, findings)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -67,8 +67,8 @@ class Site:
 
     def restart(self, **options: Any) -> None:
         """Kill its agents, and start others; options: see `Host.start`."""
-        for one in self.hosts:
-            one.restart(**options)
+        for host in self.hosts:
+            host.restart(**options)
 
 
 @dataclass
@@ -107,35 +107,35 @@ class Scene:
 
     def host(self) -> Host:
         """Take a host for oneself, whose agent runs."""
-        one = self.stage.random.choice(self.stage.free_hosts())
-        self.stage.taken.add(one.name)
-        self.guilty.add(one.name)
-        return one
+        machine = self.stage.random.choice(self.stage.free_hosts())
+        self.stage.taken.add(machine.name)
+        self.guilty.add(machine.name)
+        return machine
 
     def site(self) -> Site:
         """Take a site for oneself with all its hosts."""
-        free = {one.site for one in self.stage.free_hosts()}
+        free = {host.site for host in self.stage.free_hosts()}
         free -= {self.stage.hosts[name].site for name in self.stage.taken & self.stage.hosts.keys()}
         name = self.stage.random.choice(sorted(free))
-        hosts = [one for one in self.stage.hosts.values() if one.site == name]
-        self.stage.taken |= {one.name for one in hosts}
-        self.guilty |= {name, *(one.name for one in hosts)}
+        hosts = [host for host in self.stage.hosts.values() if host.site == name]
+        self.stage.taken |= {host.name for host in hosts}
+        self.guilty |= {name, *(host.name for host in hosts)}
         return Site(name, hosts)
 
     def everywhere(self, shell: str, campaign: str) -> None:
         """Let a campaign go wrong on all hosts."""
-        for one in self.stage.hosts.values():
-            one.trouble(shell, campaign)
+        for host in self.stage.hosts.values():
+            host.trouble(shell, campaign)
 
     def install(self, program: str, name: str) -> None:
         """Write a program on all hosts."""
-        for one in self.stage.hosts.values():
-            one.install(program, name)
+        for host in self.stage.hosts.values():
+            host.install(program, name)
 
     def mend(self, campaign: str) -> None:
         """Undo `everywhere`."""
-        for one in self.stage.hosts.values():
-            one.mend(campaign)
+        for host in self.stage.hosts.values():
+            host.mend(campaign)
 
     def mending(self, path: str) -> tuple[Callable[[], object], Callable[[], object]]:
         """Return `repair` and `healed` of signs: undo `everywhere`; then all tasks were done."""

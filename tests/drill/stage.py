@@ -206,14 +206,14 @@ class Stage:
 
     def free_hosts(self) -> list[Host]:
         """Return the hosts that no problem has taken."""
-        return [one for one in self.hosts.values() if one.name not in self.taken]
+        return [host for host in self.hosts.values() if host.name not in self.taken]
 
     def spare(self) -> Host:
         """Return a new host without an agent, for commands that a person starts somewhere."""
-        one = Host(self, self.word(), self.sites[0])
-        self.hosts[one.name] = one
-        self.taken.add(one.name)
-        return one
+        host = Host(self, self.word(), self.sites[0])
+        self.hosts[host.name] = host
+        self.taken.add(host.name)
+        return host
 
     def gateway(self, *words: str, program: Sequence[str] = (str(PROGRAM),)) -> str:
         """Start a gateway, the last of `gateways`; return its URL."""

@@ -27,7 +27,11 @@ def test_explain_names_planted_problems_with_remedies_that_work(
     """What takes no statistics is named, whatever the load; nobody else is accused."""
     caplog.set_level(logging.CRITICAL, logger="psycopg.pool")
     verdict = run_round(server, "1", ["paused", "no-tag", "cap-of-campaign"])
-    assert [(one.kind.name, one.trouble) for one in verdict.findings if one.healed_s is None] == []
+    assert [
+        (finding.kind.name, finding.trouble)
+        for finding in verdict.findings
+        if finding.healed_s is None
+    ] == []
     assert verdict.accused == []
 
 

@@ -89,10 +89,10 @@ class Load:
             yield
             self.goes_on()
             wait_until(self._is_done, timeout_s=LATER_S, on_timeout=self._said)
-            for one in started:
-                one.terminate()
-            ended = [AgentResult(one) for one in started]
-        assert [one.code for one in ended] == [0] * agents, [one.err for one in ended]
+            for process in started:
+                process.terminate()
+            ended = [AgentResult(process) for process in started]
+        assert [result.code for result in ended] == [0] * agents, [result.err for result in ended]
 
     def until(self, condition: Callable[[], bool], said: Callable[[], str] = str) -> None:
         """Wait for a condition, and add tasks meanwhile, so that agents always have some."""
@@ -124,8 +124,8 @@ class Load:
         line = CommandLine(self.gateway.dsn)
         file = self._folder / "export.jsonl"
         line.out("export", self.path, "--to", file)
-        records = [json.loads(one) for one in file.read_text().splitlines()]
-        results = sorted((one["payload"]["n"], one["result"]["twice"]) for one in records)
+        records = [json.loads(line) for line in file.read_text().splitlines()]
+        results = sorted((record["payload"]["n"], record["result"]["twice"]) for record in records)
         assert results == [(n, 2 * n) for n in range(self._tasks)]
         assert line.json("audit", self.path) == []
         executions = self._site.executions()

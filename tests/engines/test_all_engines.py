@@ -104,9 +104,11 @@ class Grid:
             row = direct.execute("select taskq.front_name() as name").fetchone()
         assert row is not None
         dead = self._cluster.master_of(Keys(row[0]).state)
-        others = [one for one in self._cluster.nodes if one is not dead and not is_master(one)]
+        others = [
+            server for server in self._cluster.nodes if server is not dead and not is_master(server)
+        ]
         dead.kill()
-        wait_until(lambda: any(is_master(one) for one in others), timeout_s=LATER_S)
+        wait_until(lambda: any(is_master(server) for server in others), timeout_s=LATER_S)
         dead.start()
 
     def kill_store(self, campaign: Campaign) -> None:
@@ -201,7 +203,7 @@ def test_no_task_is_lost_or_doubled_whichever_engine_is_killed(grid: Grid, tmp_p
         agents = [
             stack.enter_context(
                 site.node(place.site).at_work(
-                    *(one.url for one in grid.gateways),
+                    *(gateway.url for gateway in grid.gateways),
                     path=PAYLOADS,
                     slots=SLOTS,
                     cache=tmp_path / "cache",
@@ -221,13 +223,13 @@ def test_no_task_is_lost_or_doubled_whichever_engine_is_killed(grid: Grid, tmp_p
         wait_until(
             lambda: done_of(campaign) == TASKS,
             timeout_s=ENDS_S,
-            on_timeout=lambda: str([one.errors() for one in grid.gateways]),
+            on_timeout=lambda: str([gateway.errors() for gateway in grid.gateways]),
         )
         log.info("%d tasks done in %.0f s", TASKS, time.monotonic() - began)
-        for one in agents:
-            one.terminate()
-        ended = [AgentResult(one) for one in agents]
-        assert [one.code for one in ended] == [0] * AGENTS, [one.err for one in ended]
+        for process in agents:
+            process.terminate()
+        ended = [AgentResult(process) for process in agents]
+        assert [result.code for result in ended] == [0] * AGENTS, [result.err for result in ended]
     taskq = CommandLine(grid.dsn)
     taskq.out("export", campaign.path, "--to", tmp_path / "export.jsonl")
     assert judged(tmp_path / "export.jsonl") == {"lost": [], "twice": [], "wrong": []}

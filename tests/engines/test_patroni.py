@@ -110,7 +110,7 @@ class Patroni:
         self.members = [
             Member(f"db{number}", self._folder, account, port) for number in range(1, MEMBERS + 1)
         ]
-        ports = ",".join(str(one.port) for one in self.members)
+        ports = ",".join(str(member.port) for member in self.members)
         hosts = ",".join("127.0.0.1" for _ in self.members)
         self.dsn = (
             f"host={hosts} port={ports} dbname=postgres user=postgres password=secret1"
@@ -127,7 +127,11 @@ class Patroni:
 
     def is_whole(self) -> bool:
         """Return whether a leader has two standbys that follow, one of them synchronous."""
-        roles = [one["role"] for one in self.cluster() if one["state"] in {"running", "streaming"}]
+        roles = [
+            record["role"]
+            for record in self.cluster()
+            if record["state"] in {"running", "streaming"}
+        ]
         return sorted(roles) == ["leader", "replica", "sync_standby"]
 
     def cluster(self) -> list[dict[str, Any]]:
@@ -140,20 +144,20 @@ class Patroni:
 
     def leader(self) -> Member | None:
         """Return the leader, if there is one."""
-        names = [one["port"] for one in self.cluster() if one["role"] == "leader"]
-        return next((one for one in self.members if one.port in names), None)
+        names = [record["port"] for record in self.cluster() if record["role"] == "leader"]
+        return next((member for member in self.members if member.port in names), None)
 
     def hand_over(self) -> Member:
         """Have the leader hand over to the synchronous standby; return that."""
-        by_role = {one["role"]: one for one in self.cluster()}
+        by_role = {record["role"]: record for record in self.cluster()}
         leader, heir = by_role["leader"], by_role["sync_standby"]
-        member = next(one for one in self.members if one.port == leader["port"])
+        member = next(member for member in self.members if member.port == leader["port"])
         member.ask("switchover", {"leader": leader["name"], "candidate": heir["name"]})
-        return next(one for one in self.members if one.port == heir["port"])
+        return next(member for member in self.members if member.port == heir["port"])
 
     def said(self) -> str:
         """Return the logs of all."""
-        return "\n\n".join(one.said() for one in self.members) + str(self.cluster())
+        return "\n\n".join(member.said() for member in self.members) + str(self.cluster())
 
 
 def patroni_program() -> str:
@@ -170,7 +174,7 @@ def patroni_program() -> str:
 def newest_postgresql() -> str:
     """Return the folder with the programs of the newest PostgreSQL of the system."""
     folders = Path("/usr/lib/postgresql").glob("*/bin")
-    newest = max(folders, key=lambda one: int(one.parent.name), default=None)
+    newest = max(folders, key=lambda path: int(path.parent.name), default=None)
     assert newest, "these tests need PostgreSQL: `apt-get install postgresql` as root"
     return str(newest)
 

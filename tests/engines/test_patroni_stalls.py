@@ -20,8 +20,8 @@ FOLLOWING = "select from pg_stat_replication where state = 'streaming'"
 
 def synchronous(cluster: Patroni) -> Member | None:
     """Return the synchronous standby, if there is one."""
-    ports = [one["port"] for one in cluster.cluster() if one["role"] == "sync_standby"]
-    return next((one for one in cluster.members if one.port in ports), None)
+    ports = [record["port"] for record in cluster.cluster() if record["role"] == "sync_standby"]
+    return next((member for member in cluster.members if member.port in ports), None)
 
 
 def rows(cluster: Patroni, query: str) -> int:

@@ -45,7 +45,9 @@ class Cluster:
     @property
     def url(self) -> str:
         """The address, of all nodes."""
-        return f"redis://{','.join(f'127.0.0.1:{one.port}' for one in self.nodes)}?cluster=true"
+        return (
+            f"redis://{','.join(f'127.0.0.1:{server.port}' for server in self.nodes)}?cluster=true"
+        )
 
     def master_of(self, key: bytes) -> RedisServer:
         """Return the master that has a key."""

@@ -44,7 +44,7 @@ class Watched:
     @property
     def url(self) -> str:
         """The address, of all Sentinels."""
-        return f"redis+sentinel://{','.join(f'127.0.0.1:{one}' for one in self._ports)}/taskq"
+        return f"redis+sentinel://{','.join(f'127.0.0.1:{port}' for port in self._ports)}/taskq"
 
     def _is_copied(self) -> bool:
         return bool(self.replica.admin.info("replication").get("master_link_status") == "up")

@@ -112,7 +112,7 @@ class Farm:
         campaign.add_input(self._input, blobs=DatabaseBlobs(self._queue.database))
         agents = [self._agent(self._tokens["site"], path, host="hostile") for _ in range(2)]
         self._tokens |= {"none": "", "made up": "tqm_made-up", "ended": self._ended.token}
-        self._tokens |= {f"session.{n}": one.token for n, one in enumerate(agents)}
+        self._tokens |= {f"session.{n}": agent.token for n, agent in enumerate(agents)}
         fences = [*agents[0].claim_many(2), *agents[1].claim_many(1), self._held]
         fences.append({"campaign": 2**40, "task": 1, "lease": new_lease()})
         self._contents = [
@@ -124,22 +124,22 @@ class Farm:
         ]
         self.known = {
             "path": [*[path] * 8, f"{path}/new", "/healthy", "/idle", "/hostile", "/"],
-            "session": [str(one.session) for one in (*agents, self._worker, self._ended)],
-            "campaign": [str(one.campaign_id) for one in (campaign,) * 8]
-            + [str(one.campaign_id) for one in (self._healthy, self._idle)],
+            "session": [str(agent.session) for agent in (*agents, self._worker, self._ended)],
+            "campaign": [str(served.campaign_id) for served in (campaign,) * 8]
+            + [str(campaign.campaign_id) for campaign in (self._healthy, self._idle)],
             "task": [str(task.task_id) for task in campaign.tasks()] + [str(self._held["task"])],
             "lease": [new_lease(), agents[0].drawn, agents[1].drawn, self._held["lease"]],
             "key": ["new", *(task.key for task in campaign.tasks())],
             "digest": [hashlib.sha256(data).hexdigest() for data in self._contents] + ["0" * 64],
         }
         for name in fence(self._held):
-            self.known[f"{name}_of"] = [str(one[name]) for one in fences]
+            self.known[f"{name}_of"] = [str(record[name]) for record in fences]
         try:
             yield
         finally:
-            for one in agents:
-                one.peer.ask("DELETE", "/v1/session", token=one.token)
-                one.peer.close()
+            for agent in agents:
+                agent.peer.ask("DELETE", "/v1/session", token=agent.token)
+                agent.peer.close()
 
     def _filled(self, text: bytes) -> bytes:
         """Return text with what is known in the place of references."""
@@ -284,5 +284,5 @@ class Farm:
                 shown = line("export", path, "--to", file)
                 assert (shown.exit_code, "Traceback" in shown.stderr) == (0, False), shown.stderr
                 if kind == "jsonl":
-                    records = [json.loads(one) for one in file.read_text().splitlines()]
+                    records = [json.loads(line) for line in file.read_text().splitlines()]
                     assert len(records) == self._queue.campaign(path).status().done

@@ -93,7 +93,7 @@ ODD_STRINGS = st.sampled_from(
 )
 #: Around limits of names, keys, texts, lines, payloads and results.
 LONG_STRINGS = st.builds(
-    lambda one, size: f'"{one * size}"',
+    lambda value, size: f'"{value * size}"',
     st.sampled_from(["x", "\u00e9", "\U0001f9ea", "\\u0041", " "]),
     st.sampled_from([50, 51, 200, 201, 255, 256, 1_001, 2_001, 8_193, 65_537]),
 )

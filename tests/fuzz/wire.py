@@ -113,9 +113,13 @@ def _filter(draw: st.DrawFn) -> str:
     value = draw(st.one_of(EDGES, STRINGS))
     field = draw(st.sampled_from(['["payload", "n"]', '["key"]', '["error"]', '["status"]', "[]"]))
     operator = draw(st.sampled_from(["=", "<", "~", "exists", "like", "in", "and", "not", "eval"]))
-    one = f'["{operator}", {field}, {value}]'
+    simple = f'["{operator}", {field}, {value}]'
     return _text(
-        draw(st.sampled_from([one, f'["not", {one}]', f'["and", {one}, {one}]', '["and"]']))
+        draw(
+            st.sampled_from(
+                [simple, f'["not", {simple}]', f'["and", {simple}, {simple}]', '["and"]']
+            )
+        )
     )
 
 
@@ -193,7 +197,7 @@ def _within(kind: inspect.IntType | inspect.FloatType) -> st.SearchStrategy[str]
     return st.one_of(few, few, st.sampled_from([int(least), int(most)])).map(str)
 
 
-OFFERED: Final = sorted(name for name, one in all_statements().items() if one.offer)
+OFFERED: Final = sorted(name for name, statement in all_statements().items() if statement.offer)
 
 
 class Drawn:
@@ -224,7 +228,7 @@ class Drawn:
             return "[" + ",".join(map(self.value, kind.item_types)) + "]"
         if isinstance(kind, inspect.DictType) and name not in BY_NAME:
             names = [self.draw(_TEXTS) for _ in range(self._few())]
-            return self.object_of([(one, self.value(kind.value_type)) for one in names])
+            return self.object_of([(name, self.value(kind.value_type)) for name in names])
         return self.draw(_scalar(kind, name))
 
     def _few(self, least: int = 0) -> int:
@@ -240,7 +244,7 @@ class Drawn:
     def object(self, kind: inspect.StructType) -> str:
         """Return an object with the members of a type; some of those that it need not have."""
         members = []
-        names = {one.encode_name for one in kind.fields}
+        names = {field.encode_name for field in kind.fields}
         fence = self.draw(_NUMBERS)
         for field in kind.fields:
             name = field.encode_name
@@ -268,21 +272,21 @@ class Drawn:
         known = all_statements()[name].parameters if name in all_statements() else {}
         rest = "tasks" if "on_conflict" in known else ""
         members, text = [], ""
-        for one, kind in known.items():
+        for word, kind in known.items():
             if self.goes_wrong():
                 value = self.draw(ANYTHING)
-            elif one == rest:
+            elif word == rest:
                 value = self.draw(_lines())
-            elif one == "status" or (kind in BY_TYPE and one not in BY_NAME):
-                value = self.draw(BY_NAME[one] if one in BY_NAME else BY_TYPE[kind])
+            elif word == "status" or (kind in BY_TYPE and word not in BY_NAME):
+                value = self.draw(BY_NAME[word] if word in BY_NAME else BY_TYPE[kind])
             else:
-                value = self.draw(BY_NAME.get(one, _NUMBER))
-            if one == rest:
+                value = self.draw(BY_NAME.get(word, _NUMBER))
+            if word == rest:
                 # Without the quotes and escapes of JSON.
                 with_quotes = value.startswith('"') and self.draw(st.booleans())
                 text = json.loads(value) if with_quotes and _is_json(value) else value
             else:
-                members.append((_text(one), value))
+                members.append((_text(word), value))
         body = as_bytes(self.object_of(members) + (f"\n{text}" if rest else ""))
         return f"{name}?rest={rest}" if rest else name, body
 
@@ -303,12 +307,14 @@ CREDENTIALS: Final = {
     "manager": ("manager", "submitter", "submitter"),
 }
 ALL_CREDENTIALS: Final = sorted(
-    {one for some in CREDENTIALS.values() for one in some} | {"ended", "made up"}
+    {name for some in CREDENTIALS.values() for name in some} | {"ended", "made up"}
 )
 _RANGES: Final = ("0-", "1-3", "5-2", "99999999999-", "0-999999999999", "-5", "a-b", "0-1,3-4")
 #: The more often one is here, the more often it is asked: most can go wrong in exchanges.
 _WEIGHTS: Final = {"/v1/exchange": 8, "/v1/manage/{query}": 8, "/v1/beat": 4}
-_WEIGHTED: Final = [one for one in ENDPOINTS for _ in range(_WEIGHTS.get(one.path, 1))]
+_WEIGHTED: Final = [
+    endpoint for endpoint in ENDPOINTS for _ in range(_WEIGHTS.get(endpoint.path, 1))
+]
 
 
 @st.composite
@@ -346,7 +352,7 @@ def requests(draw: st.DrawFn) -> Ask:
 @st.composite
 def said(draw: st.DrawFn, name: str) -> Ask:
     """Draw a request for a statement; it is in order, but for its values."""
-    (endpoint,) = [one for one in ENDPOINTS if one.takes is VALUES]
+    (endpoint,) = [endpoint for endpoint in ENDPOINTS if endpoint.takes is VALUES]
     path, body = Drawn(draw, 0).statement(name)
     credential = draw(st.sampled_from(CREDENTIALS[endpoint.needs]))
     path = endpoint.path.format(query=path)

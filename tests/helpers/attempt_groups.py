@@ -50,8 +50,8 @@ def failed(host: str, attempts: int, error_class: str = "exit-1", site: str = "s
 
 def ran(seconds: Iterable[float]) -> RunTimeSums:
     """Return what is known of run times."""
-    logs = [math.log(one) for one in seconds]
-    return RunTimeSums(len(logs), sum(logs), sum(one * one for one in logs))
+    logs = [math.log(number) for number in seconds]
+    return RunTimeSums(len(logs), sum(logs), sum(number * number for number in logs))
 
 
 def verdict(
@@ -62,8 +62,12 @@ def verdict(
     **more: Any,
 ) -> FailureVerdict:
     """Judge the failures of a class."""
-    failures = [one for one in sample if one.error_class == error_class and not one.outdated]
-    attempts = sum(one.attempts for one in failures)
+    failures = [
+        attempts
+        for attempts in sample
+        if attempts.error_class == error_class and not attempts.outdated
+    ]
+    attempts = sum(attempts.attempts for attempts in failures)
     fates = TaskFates(
         "/c", error_class, attempts, attempts, again, then_done, max_attempts=3, **more
     )

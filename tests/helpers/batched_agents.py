@@ -39,7 +39,7 @@ def done(task: Task) -> Report:
 
 async def together(batcher: Batcher, *requests: Request, serving: Scope = SERVING) -> list[Answer]:
     """Return the answers to requests that arrive together."""
-    return await asyncio.gather(*(batcher.exchange(one, serving) for one in requests))
+    return await asyncio.gather(*(batcher.exchange(request, serving) for request in requests))
 
 
 async def claimed(batcher: Batcher, members: BatchedAgents, count: int) -> list[Task]:

@@ -21,25 +21,25 @@ PAGE: Final = ROOT / "docs/campaign-file.md"
 PILOTS_PAGE: Final = ROOT / "docs/fleet.md"
 MARK: Final = re.compile(r"(<!-- (\w+): written by `make schema`. -->\n).*?\n(?=\n)", re.DOTALL)
 SETTINGS: Final = [
-    one for kind in (CampaignSpec, Handler, RetryPolicy) for one in settings(kind).values()
+    setting for kind in (CampaignSpec, Handler, RetryPolicy) for setting in settings(kind).values()
 ]
 
 
-def _row(one: Setting) -> str:
-    values = one.values.removeprefix("a ")
-    if one.choices:
-        *first, last = (f'`"{choice}"`' for choice in one.choices)
+def _row(setting: Setting) -> str:
+    values = setting.values.removeprefix("a ")
+    if setting.choices:
+        *first, last = (f'`"{choice}"`' for choice in setting.choices)
         values = f"{', '.join(first)} or {last}"
-    default = "required" if one.default is REQUIRED else "none"
-    if one.default not in (REQUIRED, None):
-        default = f"`{json.dumps(one.default)}`"
-    text = f"{', '.join(one.drivers)}: {one.text}" if one.drivers else one.text
-    return f"| `{one.key}` | {values} | {default} | {text} |\n"
+    default = "required" if setting.default is REQUIRED else "none"
+    if setting.default not in (REQUIRED, None):
+        default = f"`{json.dumps(setting.default)}`"
+    text = f"{', '.join(setting.drivers)}: {setting.text}" if setting.drivers else setting.text
+    return f"| `{setting.key}` | {values} | {default} | {text} |\n"
 
 
 def _table(name: str) -> str:
     table = name.replace("campaign", "")
-    chosen = [one for one in SETTINGS if one.table == table]
+    chosen = [setting for setting in SETTINGS if setting.table == table]
     rows = map(_row, pilots.SETTINGS.values() if name == "pilots" else chosen)
     return "| key | type | default | means |\n|---|---|---|---|\n" + "".join(rows)
 

@@ -56,11 +56,11 @@ class Scene:
             "   and task_id > (select avg(task_id) from taskq.state where campaign_id = %s)",
             *(self.campaign, self.campaign),
         )
-        one = {"campaign": self.campaign}
+        record = {"campaign": self.campaign}
         it = {"path": "/new"}
         some_of_it = {**it, "limit": 10}
         at_once = {"after_s": 0.0}
-        page = {**one, "after": failed - 1, "limit": PAGE}
+        page = {**record, "after": failed - 1, "limit": PAGE}
         some = list(range(failed, failed + 4))
         lease = "00000000-0000-7000-8000-000000000000"
         blob = {"path": "/new", "name": "x", "digest": "0" * 64, "size": 1}
@@ -103,11 +103,11 @@ class Scene:
                 {**it, "spec": '{"checkpoint_bytes": 20000, "output_bytes": 20000}'},
             ),
         )
-        held = {"session": agent, **one, "task": failed, "lease": lease}
+        held = {"session": agent, **record, "task": failed, "lease": lease}
         plans: tuple[tuple[str, dict[str, Any]], ...] = (("audit_plans", {}),)
         claim = {"sessions": [agent], "leases": [lease], "wants": [3]}
         report = {"outcome": "done", "task": failed, "lease": lease}
-        reporting = {**one, "reports": json.dumps([report])}
+        reporting = {**record, "reports": json.dumps([report])}
         retried = [
             Case(
                 PAGE if status == "failed" else 2 * PAGE,  # every third attempt failed
@@ -122,15 +122,15 @@ class Scene:
             "add_argument": [Case(0, {name: blob[name] for name in ("path", "digest", "size")})],
             "add_input": [Case(0, blob)],
             "agent_slots": [Case(SESSIONS + 1, {**it, "offers": [], "requires": []})],
-            "attempts": [Case(4, {**one, "task": failed})],
-            "audit_evidence": [Case(4, {**one, "tasks": some}, plans)],
-            "audit_page": [Case(PAGE, {**one, "after": failed, "most": PAGE}, plans)],
+            "attempts": [Case(4, {**record, "task": failed})],
+            "audit_evidence": [Case(4, {**record, "tasks": some}, plans)],
+            "audit_page": [Case(PAGE, {**record, "after": failed, "most": PAGE}, plans)],
             "beat": [Case(4, {"beats": json.dumps([beat | {"drawn": None}])})],
             "best_of_groups": [
                 Case(
                     PAGE,
                     {
-                        **one,
+                        **record,
                         "after": failed - 1,
                         "scan": PAGE - 1,
                         "part": part,
@@ -151,7 +151,7 @@ class Scene:
                 Case(
                     PAGE,
                     {
-                        **one,
+                        **record,
                         "after": failed - 1,
                         "scan": PAGE - 1,
                         "top": 10,
@@ -166,7 +166,7 @@ class Scene:
                 for part, name, recipe in (("result", "score", None), ("payload", "a.b", 1))
             ],
             "campaign": [Case(0, it)],
-            "campaign_by_id": [Case(0, one)],
+            "campaign_by_id": [Case(0, record)],
             "campaign_settings": [Case(0, it)],
             "campaign_unsealed": [Case(0, it)],
             "campaign_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
@@ -215,7 +215,7 @@ class Scene:
             "done_within": [
                 Case(
                     PAGE,
-                    {**one, "firsts": firsts, "lasts": lasts, "since": since, "scan": PAGE - 1},
+                    {**record, "firsts": firsts, "lasts": lasts, "since": since, "scan": PAGE - 1},
                 )
                 for since, firsts, lasts in (
                     ("2026-03-01T00:00:00Z", [failed], [2**63 - 1]),
@@ -233,36 +233,36 @@ class Scene:
                 )
                 for dry_run in (False, True)
             ],
-            "end_checkpoints": [Case(4, {**one, "task": 0, "most": PAGE})],
-            "end_outputs": [Case(4, {**one, "task": 0, "most": PAGE})],
+            "end_checkpoints": [Case(4, {**record, "task": 0, "most": PAGE})],
+            "end_outputs": [Case(4, {**record, "task": 0, "most": PAGE})],
             "enrol_many": [Case(1, {"hellos": json.dumps([opened | site]), "lease_s": 60})],
             "exchange": [
-                Case(4, {**one, **claim, "reports": None}),
+                Case(4, {**record, **claim, "reports": None}),
                 Case(4, {**reporting, **dict.fromkeys(claim)}),
             ],
             "exchange_one": [Case(4, {**reporting, "session": agent, "lease": lease})],
-            "explain_campaigns": [Case(0, {**it, "chosen": [one["campaign"]]})],
+            "explain_campaigns": [Case(0, {**it, "chosen": [record["campaign"]]})],
             "explain_closed": [Case(0, some_of_it)],
             "explain_batches": [Case(SESSIONS, some_of_it)],
             "explain_pace": [Case(0, it)],
             "first_attempts": [Case(0, {**it, "most": 10})],
             "explain_due": [Case(2_000, it)],
-            "explain_failed": [Case(PAGE, {**it, "chosen": [one["campaign"]], "limit": PAGE})],
+            "explain_failed": [Case(PAGE, {**it, "chosen": [record["campaign"]], "limit": PAGE})],
             "explain_lost": [Case(2 * SESSIONS + 2, some_of_it)],
             "explain_others": [Case(0, {**some_of_it, "scope": "/"})],
             "explain_refusals": [Case(0, some_of_it)],
             "explain_tokens": [Case(0, some_of_it)],
             "failing_tasks": [Case(PAGE, {**it, "most": PAGE})],
-            "failure_causes": [Case(NEW // 4, {**one, "limit": 20})],
-            "failure_classes": [Case(NEW // 4, one)],
+            "failure_causes": [Case(NEW // 4, {**record, "limit": 20})],
+            "failure_classes": [Case(NEW // 4, record)],
             "failures": [Case(PAGE, page)],
             "find_checkpoint": [Case(4, held)],
-            "follow": [Case(4, {**one, "task": failed})],
+            "follow": [Case(4, {**record, "task": failed})],
             "known_fields": [
                 Case(
                     PAGE,
                     {
-                        **one,
+                        **record,
                         "fields": '[["payload", "x"], ["result", "score"]]',
                         "stretches": 10,
                         "each": PAGE // 10,
@@ -302,9 +302,11 @@ class Scene:
             ],
             "index_results": [Case(0, {**it, "part": "result", "name": "score"})],
             "is_input": [Case(0, {**it, "digest": "0" * 64})],
-            **{key: [Case(4, {**one, "tasks": some})] for key in ("last_attempts", "outputs_of")},
+            **{
+                key: [Case(4, {**record, "tasks": some})] for key in ("last_attempts", "outputs_of")
+            },
             "last_due": [Case(1_000, it)],
-            "is_own_result": [Case(4, {**one, "task": some[0], "attempt": None})],
+            "is_own_result": [Case(4, {**record, "task": some[0], "attempt": None})],
             "latest_attempts": [Case(PAGE, {**it, "most": PAGE})],
             "latest_results": [Case(PAGE, {**it, "most": PAGE})],
             "latest_failure": [
@@ -314,7 +316,7 @@ class Scene:
             **{key: [Case(SESSIONS + 1, {**it, "limit": 10})] for key in ("agents", "left_agents")},
             "agent_counts": [Case(SESSIONS + 1, it)],
             "left_over": [Case(0, {**it, "offers": None})],
-            "lease_ahead": [Case(PAGE, {**one, "epoch": 1, "most": 10, "before": None})],
+            "lease_ahead": [Case(PAGE, {**record, "epoch": 1, "most": 10, "before": None})],
             "name_ahead": [Case(4, {**named, "sessions": [agent]})],
             "open_session": [Case(1, opened)],
             "owner_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
@@ -326,7 +328,7 @@ class Scene:
             "permit": [Case(0, permitted)],
             "pilot_demand": [Case(PAGE, {**it, "offers": [], "lifetime_s": 60.0})],
             # As of cancel.
-            "prioritise": [Case(5, {**one, "tasks": some, "priorities": [1] * len(some)})],
+            "prioritise": [Case(5, {**record, "tasks": some, "priorities": [1] * len(some)})],
             # It looks at all sessions.
             "recover": [Case(SESSIONS + 1, {**recovered, "lost_since": "2000-01-01Z"})],
             "recover_since": [
@@ -340,18 +342,18 @@ class Scene:
             "result_indexes": [Case(0, it)],
             "troubles_of": [Case(0, {"paths": ["/new"]})],
             "result_sample": [
-                Case(PAGE, {**one, "stretches": 10, "each": PAGE // 10, "name": name})
+                Case(PAGE, {**record, "stretches": 10, "each": PAGE // 10, "name": name})
                 for name in ("score", None)
             ],
             # Every third attempt there failed.
             "results": [Case(2 * PAGE, page)],
             "results_text": [Case(2 * PAGE, page)],
             **{
-                key: [Case(4, {**one, "tasks": some})]
+                key: [Case(4, {**record, "tasks": some})]
                 for key in ("results_of", "results_when_ended")
             },
             "ended_among": [Case(8, {"campaigns": [self.campaign] * len(some), "tasks": some})],
-            "unsuccessful": [Case(8, {**one, "tasks": some})],
+            "unsuccessful": [Case(8, {**record, "tasks": some})],
             "retry": retried,
             "return_ahead": [Case(4, {**named, "lost": False})],
             "save_checkpoint": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
@@ -359,11 +361,11 @@ class Scene:
                 Case(4, {"updates": json.dumps([{**held, "note": "n", "output": "eA=="}])})
             ],
             "save_output": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
-            "seed_again": [Case(2, {**one, **seeding})],
-            "seed_begin": [Case(1, one)],
-            "seed_end": [Case(PAGE, {**one, "above": failed + OLD, "largest": 100})],
-            "seed_known": [Case(2, {**one, "keys": '["n=1", "fresh"]'})],
-            "seed_within": [Case(1, {**one, "low": "n=1", "high": "n=3"})],
+            "seed_again": [Case(2, {**record, **seeding})],
+            "seed_begin": [Case(1, record)],
+            "seed_end": [Case(PAGE, {**record, "above": failed + OLD, "largest": 100})],
+            "seed_known": [Case(2, {**record, "keys": '["n=1", "fresh"]'})],
+            "seed_within": [Case(1, {**record, "low": "n=1", "high": "n=3"})],
             "seed_tasks": [Case(2, {**it, **seeding})],
             "servable": [Case(0, {**it, "lifetime_s": None, "offers": [], "most": 3})],
             "set_status": [Case(0, {**it, "status": "paused"})],
@@ -374,8 +376,8 @@ class Scene:
             "shorten_delays": [Case(NEW // 2, page)],
             "slot_kinds": [Case(SESSIONS + 1, {"scope": "/new"})],
             "submit": [Case(2, {**it, "tasks": task, "on_conflict": "skip"})],
-            "submit_calls": [Case(2, {**it, **one, "tasks": task})],
-            "task_ids": [Case(3, {**one, "keys": ["n=1", "n=7", "n=1500"]})],
+            "submit_calls": [Case(2, {**it, **record, "tasks": task})],
+            "task_ids": [Case(3, {**record, "keys": ["n=1", "n=7", "n=1500"]})],
             "hedges": [Case(0, {**it, "below": True, "most": PAGE})],
             "tasks": [
                 Case(PAGE, {**page, "status": None}),
@@ -384,11 +386,11 @@ class Scene:
                 Case(NEW, {**page, "status": "working"}),
                 Case(1, {**page, "limit": 1, "status": None}),
             ],
-            "trend": [Case(0, {**one, "minutes": None})],
-            "withdrawals": [Case(0, {**one, "task": 0, "attempt": 0, "limit": PAGE})],
-            "withdrawals_of": [Case(0, {**one, "tasks": some})],
-            "withdrawn_results": [Case(4, {**one, "tasks": some, "attempts": [1] * len(some)})],
-            "usual_run": [Case(PAGE, {**one, "most": PAGE})],
+            "trend": [Case(0, {**record, "minutes": None})],
+            "withdrawals": [Case(0, {**record, "task": 0, "attempt": 0, "limit": PAGE})],
+            "withdrawals_of": [Case(0, {**record, "tasks": some})],
+            "withdrawn_results": [Case(4, {**record, "tasks": some, "attempts": [1] * len(some)})],
+            "usual_run": [Case(PAGE, {**record, "most": PAGE})],
         }
 
     def _fill(self, campaign: int, count: int) -> None:

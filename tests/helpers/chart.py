@@ -37,18 +37,18 @@ def helm(*words: object, check: bool = True) -> subprocess.CompletedProcess[str]
 
 def rendered(*settings: str) -> dict[str, str]:
     """Return the manifests by file, with these values instead of the chart's."""
-    changed = [word for one in settings for word in ("--set", one)]
+    changed = [word for setting in settings for word in ("--set", setting)]
     with tempfile.TemporaryDirectory() as folder:
         where = ("--kube-version", KUBERNETES, "--output-dir", folder)
         helm("template", "taskq", CHART, *where, *changed)
         files = sorted(Path(folder).rglob("*.yaml"))
-        return {one.name: one.read_text(encoding="utf-8").removeprefix("---\n") for one in files}
+        return {path.name: path.read_text(encoding="utf-8").removeprefix("---\n") for path in files}
 
 
 def digest() -> str:
     """Return the SHA-256 of the chart's files."""
     summed = hashlib.sha256()
-    for path in sorted(one for one in CHART.rglob("*") if one.is_file()):
+    for path in sorted(path for path in CHART.rglob("*") if path.is_file()):
         summed.update(f"{path.relative_to(CHART)}\n".encode() + path.read_bytes())
     return summed.hexdigest()
 
@@ -60,7 +60,7 @@ def head() -> str:
 
 def objects(text: str) -> list[dict[str, Any]]:
     """Return the objects in a file."""
-    return [one for one in yaml.safe_load_all(text) if one is not None]
+    return [value for value in yaml.safe_load_all(text) if value is not None]
 
 
 if __name__ == "__main__":

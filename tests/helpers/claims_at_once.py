@@ -12,7 +12,7 @@ from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
 def turn(agent: ScriptedAgent, held: list[Claimed], want: int) -> list[Claimed]:
     """Report tasks as done and claim others in one exchange."""
-    reports = [report_of(one, "done") for one in held]
+    reports = [report_of(task, "done") for task in held]
     return agent.claimed(agent.exchange(reports, want))
 
 
@@ -38,6 +38,6 @@ def most_at_work(
     with ThreadPoolExecutor(len(agents)) as pool:
         running = [pool.submit(work, number) for number in range(len(agents))]
         most = 0
-        while not all(one.done() for one in running):
+        while not all(future.done() for future in running):
             most = max(most, value(postgres, working))
-        return sum(one.result() for one in running), most
+        return sum(future.result() for future in running), most

@@ -23,9 +23,9 @@ HEAD: Final = "| Exception | Kind of | Code | Means, and what to do |\n|---|---|
 def exceptions(kind: type[TaskqError] = TaskqError) -> Iterator[type[TaskqError]]:
     """Yield the exceptions of `taskq.model.errors`, each before its kinds."""
     yield kind
-    for one in kind.__subclasses__():
-        if one.__module__ == errors.__name__:
-            yield from exceptions(one)
+    for error in kind.__subclasses__():
+        if error.__module__ == errors.__name__:
+            yield from exceptions(error)
 
 
 def page() -> str:
@@ -34,12 +34,12 @@ def page() -> str:
     return MARK.sub(lambda found: found[1] + table, PAGE.read_text(encoding="utf-8"))
 
 
-def _row(one: type[TaskqError]) -> str:
-    text = inspect.getdoc(one) or ""
+def _row(error: type[TaskqError]) -> str:
+    text = inspect.getdoc(error) or ""
     means = " ".join(re.split(r"^(?:Args|Attributes):$", text, flags=re.MULTILINE)[0].split())
-    above = "" if one is TaskqError else f"`{one.__bases__[0].__name__}`"
-    name = f"taskq.{one.__name__}" if one.__name__ in taskq.__all__ else one.__name__
-    return f"| `{name}` | {above} | {one.exit_code} | {means} |\n"
+    above = "" if error is TaskqError else f"`{error.__bases__[0].__name__}`"
+    name = f"taskq.{error.__name__}" if error.__name__ in taskq.__all__ else error.__name__
+    return f"| `{name}` | {above} | {error.exit_code} | {means} |\n"
 
 
 if __name__ == "__main__":

@@ -65,25 +65,25 @@ def options(command: click.Command = main, path: str = "") -> Iterator[tuple[str
             assert inner is not None
             yield from options(inner, f"{path} {name}".lstrip())
         return
-    yield from ((path, one) for one in command.params if isinstance(one, click.Option))
+    yield from ((path, param) for param in command.params if isinstance(param, click.Option))
 
 
-def shape(one: click.Option) -> str:
+def shape(option: click.Option) -> str:
     """Return the placeholder of an option's value; "" for a switch."""
-    if one.is_flag:
+    if option.is_flag:
         return ""
-    if isinstance(one.type, click.Choice):
+    if isinstance(option.type, click.Choice):
         return "CHOICE"
-    return re.sub(r"\|(none|P%)", "", one.metavar or one.type.name.upper())
+    return re.sub(r"\|(none|P%)", "", option.metavar or option.type.name.upper())
 
 
 def flags() -> dict[str, list[tuple[str, click.Option]]]:
     """Return each long flag with the commands that have it."""
     found: dict[str, list[tuple[str, click.Option]]] = defaultdict(list)
-    for command, one in options():
-        for flag in (*one.opts, *one.secondary_opts):
+    for command, option in options():
+        for flag in (*option.opts, *option.secondary_opts):
             if flag.startswith("--"):
-                found[flag].append((command, one))
+                found[flag].append((command, option))
     return found
 
 

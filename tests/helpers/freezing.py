@@ -17,7 +17,7 @@ def frozen(data: Path, *others: int) -> Iterator[None]:
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     # There will be no new ones: their parent is frozen.
-    children = [int(one.name) for one in Path("/proc").iterdir() if _parent(one) == postmaster]
+    children = [int(path.name) for path in Path("/proc").iterdir() if _parent(path) == postmaster]
     try:
         _send(signal.SIGSTOP, children)
         yield

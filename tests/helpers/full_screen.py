@@ -40,7 +40,7 @@ async def shows(app: TopApp, *wanted: str) -> str:
     for _ in range(int(PATIENCE_S / 0.05)):
         text = text_of(app)
         folded = " ".join(text.replace("│", "").split())
-        if all(one in text or one in folded for one in wanted):
+        if all(name in text or name in folded for name in wanted):
             return text
         await asyncio.sleep(0.05)
     raise AssertionError(f"{wanted} is not shown:\n{text_of(app)}")

@@ -129,7 +129,7 @@ class Kinds(enum.Flag):
 class Pair(NamedTuple):
     """A tuple with names."""
 
-    one: object
+    item: object
     other: object
 
 
@@ -299,7 +299,7 @@ def note(event: str, args: tuple[Any, ...]) -> None:
 def read(stored: object) -> str:
     """Read one value; return what came of it. AssertionError if it did harm."""
     global watching  # noqa: PLW0603  # hooks cannot be removed
-    before = [dict(vars(one)) for one in WATCHED]
+    before = [dict(vars(value)) for value in WATCHED]
     watching = True
     try:
         value = ResultReader().decoded({"value": stored})
@@ -309,7 +309,7 @@ def read(stored: object) -> str:
     finally:
         watching = False
     assert not events, f"{stored!r:.200} did {events}"
-    assert [dict(vars(one)) for one in WATCHED] == before, f"{stored!r:.200} changed something"
+    assert [dict(vars(value)) for value in WATCHED] == before, f"{stored!r:.200} changed something"
     return result
 
 
@@ -318,7 +318,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     keys = value if isinstance(value, dict) else range(len(value))
     found = [(value, key) for key in keys]
     inner = [value[key] for key in keys if isinstance(value[key], (dict, list))]
-    return found + [place for one in inner for place in places(one)]
+    return found + [place for value in inner for place in places(value)]
 
 
 def damaged(draw: random.Random, small: list[Any]) -> Any:
@@ -339,9 +339,9 @@ def main(how: str, number: str = "0") -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     writer = objects.ObjectWriter(pickled)
-    for one in HONEST[:2]:
-        stored = json.loads(json.dumps(typed.encode(one, writer)))
-        assert ResultReader().decoded({"value": stored}) == one
+    for value in HONEST[:2]:
+        stored = json.loads(json.dumps(typed.encode(value, writer)))
+        assert ResultReader().decoded({"value": stored}) == value
         assert "$pickle" not in str(stored)
     for what in CORPUS:
         if "alike" not in what and "point" not in what:
@@ -357,7 +357,7 @@ def main(how: str, number: str = "0") -> None:
             assert took < _SECONDS_OF_ONE, what
         return
     draw = random.Random(int(number))
-    small = [one for what, one in CORPUS.items() if "alike" not in what and "point" not in what]
+    small = [corpu for what, corpu in CORPUS.items() if "alike" not in what and "point" not in what]
     for _ in range(3_000):
         read(damaged(draw, small))
 

@@ -95,8 +95,8 @@ def proxy_of(credentials: str | None = None) -> Iterator[Proxy]:
         proxy.close()
 
 
-def _join(one: socket.socket, other: socket.socket) -> None:
-    ends = {one: other, other: one}
+def _join(sock: socket.socket, other: socket.socket) -> None:
+    ends = {sock: other, other: sock}
     with suppress(OSError):
         while True:
             for end in select.select(list(ends), [], [])[0]:

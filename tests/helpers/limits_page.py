@@ -353,7 +353,7 @@ def value(module: str, name: str) -> object:
 def words(name: str, of: object) -> str:
     """Return the value of a constant as people read it, in the unit that its name ends with."""
     if isinstance(of, tuple):
-        return " to ".join(words(name, one) for one in of)
+        return " to ".join(words(name, item) for item in of)
     assert isinstance(of, int | float), name
     if "_BYTES" in name:
         power = max(n for n in range(6) if of >= 1 << 10 * n and of % (1 << 10 * n) == 0)
@@ -374,11 +374,11 @@ def table() -> str:
         for name, what, beyond in rows
     ]
     lines += [
-        f"| `{one.key}` of a campaign | {one.range.removeprefix('at most ')} | `InvalidCampaign` "
-        f"| `{kind.__module__}.{kind.__name__}.{one.name}` |\n"
+        f"| `{setting.key}` of a campaign | {setting.range.removeprefix('at most ')} "
+        f"| `InvalidCampaign` | `{kind.__module__}.{kind.__name__}.{setting.name}` |\n"
         for kind in (CampaignSpec, RetryPolicy)
-        for one in settings(kind).values()
-        if one.range
+        for setting in settings(kind).values()
+        if setting.range
     ]
     for path, place, unit, what, beyond in OTHERWISE:
         found = re.search(place, (ROOT / path).read_text(encoding="utf-8"))

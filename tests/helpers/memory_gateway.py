@@ -102,7 +102,7 @@ class HttpGateway:
 
     def connections(self, path: str = "") -> int:
         """Return over how many connections requests for such paths came."""
-        return len({one.peer for one in list(self.seen) if one.path.startswith(path)})
+        return len({request.peer for request in list(self.seen) if request.path.startswith(path)})
 
     def ended(self) -> int:
         """Return how many connections have ended."""

@@ -249,7 +249,7 @@ class MemoryQueue:
         ]
         left = []
         for claim in beat.claims:
-            kept = [one.task for one in self._working.get(claim.lease, ())]
+            kept = [entry.task for entry in self._working.get(claim.lease, ())]
             if len(kept) < claim.tasks:
                 left.append(LeftOfClaim(claim.campaign, claim.lease, tuple(kept)))
         return HeartbeatAnswer(tuple(stop), timeline=self.timeline, left=tuple(left))

@@ -32,7 +32,7 @@ def titles(sdf: bytes) -> list[str]:
 
 
 def _read(sdf: bytes) -> Iterator[tuple[str, str, dict[str, str]]]:
-    for one in Chem.ForwardSDMolSupplier(io.BytesIO(sdf)):
-        assert one is not None
-        title = one.GetProp("_Name")
-        yield Chem.MolToSmiles(one), title, one.GetPropsAsDict(autoConvertStrings=False)
+    for molecule in Chem.ForwardSDMolSupplier(io.BytesIO(sdf)):
+        assert molecule is not None
+        title = molecule.GetProp("_Name")
+        yield Chem.MolToSmiles(molecule), title, molecule.GetPropsAsDict(autoConvertStrings=False)

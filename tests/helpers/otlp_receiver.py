@@ -85,8 +85,8 @@ class Handler(BaseHTTPRequestHandler):
                             "failed": span.status.code == span.status.STATUS_CODE_ERROR,
                             "error": span.status.message,
                             "attributes": {
-                                one.key: getattr(one.value, str(one.value.WhichOneof("value")))
-                                for one in span.attributes
+                                pair.key: getattr(pair.value, str(pair.value.WhichOneof("value")))
+                                for pair in span.attributes
                             },
                         }
                         file.write(json.dumps(received) + "\n")

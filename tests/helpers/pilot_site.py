@@ -171,7 +171,7 @@ class PilotSite:
         self.taskq.out("export", "/c", "--to", self.folder / "results.jsonl")
         lines = (self.folder / "results.jsonl").read_text().splitlines()
         results = [json.loads(line) for line in lines]
-        assert sorted(one["result"]["n"] for one in results) == [*range(1, count + 1)]
-        assert all(one["payload"]["n"] == one["result"]["n"] for one in results)
+        assert sorted(result["result"]["n"] for result in results) == [*range(1, count + 1)]
+        assert all(result["payload"]["n"] == result["result"]["n"] for result in results)
         script = "\n".join(file.read_text() for file in (self.folder / "jobs").glob("**/*.out"))
         assert (self.folder / "site.token").read_text().strip() not in script

@@ -47,18 +47,20 @@ class ExecutedPlans:
     def to(self, *tables: str) -> ExecutedPlans:
         """Return the accesses to some tables."""
         return ExecutedPlans(
-            [one for one in self.accesses if one.table in tables], self.buffers, self.rows_met
+            [access for access in self.accesses if access.table in tables],
+            self.buffers,
+            self.rows_met,
         )
 
     @property
     def access_paths(self) -> set[str]:
         """The accesses as `table by index`."""
-        return {f"{one.table} by {one.index}" for one in self.accesses}
+        return {f"{access.table} by {access.index}" for access in self.accesses}
 
     @property
     def widest(self) -> Access | None:
         """The access that met most rows."""
-        return max(self.accesses, key=lambda one: one.rows, default=None)
+        return max(self.accesses, key=lambda access: access.rows, default=None)
 
 
 @contextmanager
@@ -98,7 +100,9 @@ def _add(seen: ExecutedPlans, explained: dict[str, Any]) -> None:
         if node["Node Type"] == "Tid Scan":
             index = "ctid"
         if node["Node Type"] == "Bitmap Heap Scan":
-            index = " and ".join(one["Index Name"] for one in _nodes(node) if "Index Name" in one)
+            index = " and ".join(
+                record["Index Name"] for record in _nodes(node) if "Index Name" in record
+            )
         if node["Actual Loops"]:
             seen.accesses.append(Access(table, index, rows, query))
 

@@ -66,7 +66,7 @@ def place_site(built: Path, folder: Path) -> None:
     """Copy the site to a folder of its release, and list all releases there, the newest first."""
     shutil.rmtree(folder / VERSION, ignore_errors=True)
     shutil.copytree(built, folder / VERSION)
-    names = [one.name for one in folder.iterdir() if re.fullmatch(r"\d+(\.\d+)+", one.name)]
+    names = [path.name for path in folder.iterdir() if re.fullmatch(r"\d+(\.\d+)+", path.name)]
     newest = sorted(names, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
     listed = [{"version": name, "title": name, "aliases": []} for name in newest]
     (folder / "versions.json").write_text(json.dumps(listed), encoding="utf-8")

@@ -92,7 +92,7 @@ class ScriptedAgent:
 
         With the statement that taskq's agents would use.
         """
-        reporters = [one.get("session", self.session) for one in reports]
+        reporters = [report.get("session", self.session) for report in reports]
         if reporters == [self.session] and want in (0, 1):
             return self._row(
                 "exchange_one",
@@ -126,7 +126,7 @@ class ScriptedAgent:
             Claimed(self.campaign, task, held_under, attempt, key, payload)
             for held_under, task, attempt, key, payload, _ in answer["tasks"] or ()
         ]
-        return sorted(tasks, key=lambda one: one.task)
+        return sorted(tasks, key=lambda task: task.task)
 
     def report(self, task: Claimed, outcome: str, **details: Any) -> str:
         """Report how an attempt ended; return the verdict."""
@@ -163,7 +163,7 @@ class ScriptedAgent:
         """
         beat = {
             "session": self.session,
-            "held": None if held is None else [one.fence for one in held],
+            "held": None if held is None else [task.fence for task in held],
             "pending": list(pending),
             "drawn": drawn or self.drawn,
             "timeline": timeline,

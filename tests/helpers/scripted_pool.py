@@ -61,9 +61,9 @@ class ScriptedPool:
         return int(
             self._database.value(
                 "return_ahead",
-                campaigns=[one.campaign for one in tasks],
-                tasks=[one.task for one in tasks],
-                leases=[one.lease for one in tasks],
+                campaigns=[task.campaign for task in tasks],
+                tasks=[task.task for task in tasks],
+                leases=[task.lease for task in tasks],
                 lost=False,
             )
         )

@@ -50,20 +50,20 @@ class SimulatedProgram:
         numbers = [*said.tasks]
         assert not self._answered & {*numbers}, "what has an outcome starts no more"
         self.starts.append([*numbers])
-        said.take([_line(one, begun=True) for one in numbers if one in self.begins])
+        said.take([_line(number, begun=True) for number in numbers if number in self.begins])
         if self.order is not None:
             self.order.shuffle(numbers)
         kept: list[bytes] = []
         crash = Ended("failed", error_class="signal-SIGSEGV")
         if len(numbers) > self.most or len({*numbers} & {*self.together}) > 1:
             return StartEnd(crash)
-        for one in numbers:
+        for number in numbers:
             if self.marks:
-                said.take([_line(one, begun=True)])
-            if one in self.guilty:
+                said.take([_line(number, begun=True)])
+            if number in self.guilty:
                 return StartEnd(crash)
-            if one not in self.skipped:
-                kept += self._lines(one)
+            if number not in self.skipped:
+                kept += self._lines(number)
             if not self.at_once:
                 self._say(said, kept)
                 kept = []
@@ -74,12 +74,12 @@ class SimulatedProgram:
         said.take(lines)
         self._answered |= {*said.answered}
 
-    def _lines(self, one: int) -> list[bytes]:
-        line = _line(one, result={"n": one})
+    def _lines(self, number: int) -> list[bytes]:
+        line = _line(number, result={"n": number})
         if not self.noise:
             return [line]
-        foreign = [_line(10**6 + one, result={}), _line(0, error="x"), b"[]", b'"x"', b"\xff"]
-        return [line[:-3], *foreign, line, _line(one, error="again"), _line(one, result={})]
+        foreign = [_line(10**6 + number, result={}), _line(0, error="x"), b"[]", b'"x"', b"\xff"]
+        return [line[:-3], *foreign, line, _line(number, error="again"), _line(number, result={})]
 
 
 @dataclass

@@ -141,7 +141,7 @@ class Load:
         agent.done(held[0])
         said = {
             "session": agent.session,
-            "held": [one.fence for one in held[:2]],
+            "held": [task.fence for task in held[:2]],
             "pending": [],
             "drawn": agent.drawn,
         }
@@ -156,7 +156,7 @@ class Load:
         beat = {"session": heir.session, "pending": [], "drawn": None}
         held = [late.fence]
         assert self._say("beat", beats=json.dumps([beat | {"held": held}])) == []
-        reports = [report_of(one, "done") for one in (late, next(self._tasks))]
+        reports = [report_of(task, "done") for task in (late, next(self._tasks))]
         self._exchange(heir, reports, "accepted")
         self._change(late_results="reject")
 
@@ -255,13 +255,13 @@ class Load:
     def claim_elsewhere(self) -> None:
         """Claim what has failed on another host, with what nobody has tried."""
         failed = [next(self._tasks) for _ in range(2)]
-        reports = [report_of(one, "failed") for one in failed]
+        reports = [report_of(task, "failed") for task in failed]
         self._agent.exchange(reports)
         promote(self._postgres)
         agent = self._hire(host="elsewhere")
         self.connection.execute(f"set taskq.position_{self._campaign} = ''")
         claimed = self._exchange(agent, [], "", want=20)
-        assert sum(one.attempt > 1 for one in claimed) >= 2
+        assert sum(task.attempt > 1 for task in claimed) >= 2
 
     def leave(self) -> None:
         """End a session that has three tasks."""

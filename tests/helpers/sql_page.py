@@ -24,18 +24,20 @@ OFFERED = """Token: the least kind for it. Once: clients do not repeat it after 
 
 def functions() -> str:
     """Return the sections of the functions that some role may execute, in alphabetical order."""
-    known = sorted(all_statements().values(), key=lambda one: one.name)
-    return "\n".join(_section(one) for one in known if one.is_function and one.rights)
+    known = sorted(all_statements().values(), key=lambda statement: statement.name)
+    return "\n".join(
+        _section(statement) for statement in known if statement.is_function and statement.rights
+    )
 
 
 def offered() -> str:
     """Return the table of what a gateway runs for managers."""
     lines = []
-    for one in sorted(all_statements().values(), key=lambda one: one.name):
-        if one.offer is not None:
-            token = one.offer.kind + ("" if one.is_repeatable else "; once")
-            parameters = ", ".join(f"`{name}`" for name in one.parameters)
-            lines.append(f"| `{one.name}` | {token} | {parameters} |\n")
+    for statement in sorted(all_statements().values(), key=lambda statement: statement.name):
+        if statement.offer is not None:
+            token = statement.offer.kind + ("" if statement.is_repeatable else "; once")
+            parameters = ", ".join(f"`{name}`" for name in statement.parameters)
+            lines.append(f"| `{statement.name}` | {token} | {parameters} |\n")
     return OFFERED + "".join(lines)
 
 
@@ -45,23 +47,24 @@ def page() -> str:
     return MARK.sub(lambda mark: parts[mark[1]](), PAGE.read_text(encoding="utf-8"))
 
 
-def _section(one: Statement) -> str:
-    source = files_of("functions")[one.name].read_text(encoding="utf-8")
+def _section(statement: Statement) -> str:
+    source = files_of("functions")[statement.name].read_text(encoding="utf-8")
     head = re.match(r"(?:--.*\n)+", source)
     form = r"create or replace function taskq\.\w+\((.*?)\)\n(.*?)language"
     found = re.search(form, source, re.DOTALL)
-    assert head is not None, one.name
-    assert found is not None, one.name
+    assert head is not None, statement.name
+    assert found is not None, statement.name
     said = re.sub(r"^-- @.*\n", "", head[0], flags=re.MULTILINE)
     said = re.sub(r"^-- ?", "", said, flags=re.MULTILINE)
     parameters = ", ".join(
         line.strip().rstrip(",") for line in found[1].splitlines() if line.strip()
     )
     returns = f" {' '.join(found[2].split())}" if found[2].strip() else ""
-    roles = ", ".join(role for role in ROLES if one.is_for(role))
-    standby = "; a standby answers too" if one.on_standby else ""
+    roles = ", ".join(role for role in ROLES if statement.is_for(role))
+    standby = "; a standby answers too" if statement.on_standby else ""
     return (
-        f"### {one.name}\n\nFor {roles}{standby}: `{one.name}({parameters}){returns}`\n\n"
+        f"### {statement.name}\n\n"
+        f"For {roles}{standby}: `{statement.name}({parameters}){returns}`\n\n"
         f"```text\n{said}```\n"
     )
 

@@ -184,7 +184,7 @@ def test_cancellation_that_meets_a_claim_cancels_the_attempt(
     met = meet(dsn, claiming(agent), cancelling(campaign.campaign_id))
     assert (met.waited, met.second) == (True, 2)
     (task,) = met.first
-    assert [one.outcome for one in campaign.attempts("a")] == ["cancelled"]
+    assert [attempt.outcome for attempt in campaign.attempts("a")] == ["cancelled"]
     assert campaign.attempts("b") == []
     assert agent.heartbeat([task]) == {task.task}
 
@@ -304,4 +304,4 @@ def test_claims_of_what_has_failed_take_no_task_twice_and_wait_for_nobody(
     assert promote(postgres) == 4
     met = meet(dsn, claiming(first, 2), claiming(second, 2))
     assert not met.waited
-    assert sorted(one.task for one in [*met.first, *met.second]) == [task.task for task in failed]
+    assert sorted(task.task for task in [*met.first, *met.second]) == [task.task for task in failed]

@@ -47,7 +47,7 @@ def hedging(task: Claimed) -> Callable[[Postgres], Any]:
 
 
 def attempts(campaign: Campaign, key: str = "a") -> list[tuple[str, str | None]]:
-    return [(one.outcome, one.error_class) for one in campaign.attempts(key)]
+    return [(attempt.outcome, attempt.error_class) for attempt in campaign.attempts(key)]
 
 
 def test_tasks_with_one_failure_left_or_already_hedged_are_not_hedged(
@@ -92,7 +92,7 @@ def test_hedge_that_meets_a_report_changes_nothing(
     """It passes over the locked row."""
     met = meet(dsn, reporting(held[0], outcome=outcome), hedging(held[0]))
     assert (met.waited, met.first, met.second) == (False, ["accepted"], False)
-    assert [one for one, _ in attempts(campaign)] == [outcome]
+    assert [attempt for attempt, _ in attempts(campaign)] == [outcome]
 
 
 def test_hedge_passes_over_a_bundle_that_is_reported_on(
@@ -178,7 +178,7 @@ def test_claim_that_meets_a_hedge_gets_nothing_yet(
     met = meet(dsn, hedging(held[0]), claiming(other))
     assert (met.waited, met.second) == (False, [])
     other.forget_position()
-    assert [one.key for one in other.claim()] == ["a"]
+    assert [task.key for task in other.claim()] == ["a"]
 
 
 @pytest.mark.parametrize("undo", [False, True])

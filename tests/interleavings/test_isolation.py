@@ -72,7 +72,7 @@ def test_claim_that_is_repeated_gets_the_same_tasks(
     claim = claiming(agent, 3, lease)
     met = meet(make_conninfo(dsn, options=USUAL), claim, lambda _: agent.claim(3, lease=lease))
     assert met.waited
-    assert [one.task for one in met.second] == [one.task for one in met.first]
+    assert [task.task for task in met.second] == [task.task for task in met.first]
     agent.close()
 
 

@@ -44,7 +44,7 @@ def lost(agent: ScriptedAgent, postgres: Postgres) -> list[Claimed]:
 
 
 def attempts(campaign: Campaign, key: str = "a") -> list[tuple[str, str | None]]:
-    return [(one.outcome, one.error_class) for one in campaign.attempts(key)]
+    return [(attempt.outcome, attempt.error_class) for attempt in campaign.attempts(key)]
 
 
 SALVAGED = ("done", "agent-lost")
@@ -109,7 +109,9 @@ def test_late_result_that_meets_the_word_in_time(
     (again,) = other.claim(1)
     met = meet(dsn, reporting(again, outcome=outcome), reporting(lost[0]))
     assert (met.waited, met.first, met.second) == (True, ["accepted"], [verdict])
-    assert [one.outcome for one in campaign.attempts("a")].count("done") == (outcome != "failed")
+    assert [attempt.outcome for attempt in campaign.attempts("a")].count("done") == (
+        outcome != "failed"
+    )
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed", "released"])

@@ -80,7 +80,7 @@ def test_claim_passes_over_what_a_retry_has_in_hand(
     met = meet(dsn, retrying(campaign), claiming(agent, 5))
     assert (met.waited, met.first, met.second) == (False, 20, [])
     agent.forget_position()
-    assert [one.task for one in agent.claim(5)] == tasks[:5]
+    assert [task.task for task in agent.claim(5)] == tasks[:5]
 
 
 @pytest.mark.usefixtures("tasks")

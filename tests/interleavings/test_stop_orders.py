@@ -20,7 +20,7 @@ from tests.interleavings.meeting import calling, cancelling, claiming, in_turn, 
 
 def beating(agent: ScriptedAgent, *held: Claimed) -> Callable[[Postgres], list[object]]:
     """Return an act that beats for an agent, and returns the leases that are to stop."""
-    said = [one.fence for one in held]
+    said = [task.fence for task in held]
     beat = json.dumps([{"session": agent.session, "held": said, "drawn": agent.drawn}])
     query = (
         "select coalesce(jsonb_agg(s -> 2), '[]')"

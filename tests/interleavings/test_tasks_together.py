@@ -131,7 +131,10 @@ class Stage:
         return {
             task.key: (
                 task.status,
-                [(one.outcome, one.error_class) for one in scene.campaign.attempts(task.key)],
+                [
+                    (attempt.outcome, attempt.error_class)
+                    for attempt in scene.campaign.attempts(task.key)
+                ],
             )
             for task in scene.campaign.tasks()
         }

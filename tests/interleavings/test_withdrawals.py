@@ -53,7 +53,7 @@ def withdrawing(*tasks: Claimed) -> Callable[[Postgres], int]:
 
 
 def attempts(campaign: Campaign, key: str = "a") -> list[tuple[str, str | None]]:
-    return [(one.outcome, one.error_class) for one in campaign.attempts(key)]
+    return [(attempt.outcome, attempt.error_class) for attempt in campaign.attempts(key)]
 
 
 @pytest.mark.parametrize("undo", [False, True])
@@ -169,7 +169,7 @@ def test_claim_that_meets_a_withdrawal_gets_nothing_yet(
     met = meet(dsn, withdrawing(done[0]), claiming(other), undo=undo)
     assert (met.waited, met.second) == (False, [])
     other.forget_position()
-    assert [(one.key, one.attempt) for one in other.claim()] == ([] if undo else [("a", 2)])
+    assert [(task.key, task.attempt) for task in other.claim()] == ([] if undo else [("a", 2)])
 
 
 @pytest.mark.parametrize("undo", [False, True])
@@ -242,7 +242,9 @@ def test_reader_with_a_cursor_sees_a_concurrent_withdrawal_once(
 
     def look(_: object = None) -> list[tuple[str, int, bool]]:
         found = list(campaign.results(since=cursor))
-        return [(one.key, one.attempt, getattr(one, "withdrawn", False)) for one in found]
+        return [
+            (result.key, result.attempt, getattr(result, "withdrawn", False)) for result in found
+        ]
 
     met = meet(dsn, withdrawing(done[0]), look, undo=undo)
     assert (met.waited, met.second) == (False, [("a", 1, False), ("b", 1, False)])
@@ -272,4 +274,4 @@ def test_result_that_follows_a_withdrawal_during_a_look_is_given_once(
     (again,) = other.claim()
     assert other.done(again) == "accepted"
     rest = [*looking, *campaign.results(since=cursor), *campaign.results(since=cursor)]
-    assert [(one.key, one.attempt, type(one)) for one in rest] == [("b", 2, Result)]
+    assert [(result.key, result.attempt, type(result)) for result in rest] == [("b", 2, Result)]

@@ -135,7 +135,7 @@ def one_by_one(payloads: list[dict[str, Any]], _: object) -> Iterator[Any]:
             (folder / name).write_text(str(payload["n"]))
         said: list[dict[str, Any]] = []
         act(0, payload, said.append, lambda _: 0)
-        answers = [one for one in said if "begun" not in one]
+        answers = [record for record in said if "begun" not in record]
         yield ValueError("bad") if "error" in answers[0] else result_of(payload)
 
 

@@ -50,11 +50,11 @@ def main() -> None:
     secrets.SystemRandom().shuffle(tasks)
     marks = secrets.randbelow(2)
     outcomes = os.open(os.environ["TASKQ_OUTCOMES"], os.O_WRONLY | os.O_APPEND)
-    for one in tasks:
+    for task in tasks:
         if marks:
-            os.write(outcomes, json.dumps({"id": one["id"], "begun": True}).encode() + b"\n")
-        said = said_of(one["task"], one["payload"], history)
-        os.write(outcomes, json.dumps({"id": one["id"], **said}).encode() + b"\n")
+            os.write(outcomes, json.dumps({"id": task["id"], "begun": True}).encode() + b"\n")
+        said = said_of(task["task"], task["payload"], history)
+        os.write(outcomes, json.dumps({"id": task["id"], **said}).encode() + b"\n")
 
 
 if __name__ == "__main__":

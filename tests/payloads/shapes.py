@@ -112,7 +112,7 @@ def ligands() -> list[Any]:
 
 def returned(value: Any) -> Any:
     """Return the argument, after a look at its class."""
-    assert all(one in (1, 2) for one in Level)
+    assert all(level in (1, 2) for level in Level)
     return value
 
 

@@ -54,7 +54,7 @@ class BatchedModel(QueueModel):
         if (self.batch or 1) == 1 or want <= 1:
             return want
         mine = self.slots[session]
-        serving = sum(self.slots[one] for one in self.live - self.draining)
+        serving = sum(self.slots[number] for number in self.live - self.draining)
         waiting = sum(task.status == WAITING for task in self.tasks.values())
         return min(want, max(1, math.ceil(waiting * mine / max(serving, mine))))
 

@@ -76,7 +76,7 @@ class ConcurrentAgents(ConcurrentScene):
             "wants": [want],
         }
         answer = self.do(connection, fetch(_EXCHANGE, words), {("lease", lease)}, commit=commit)
-        got = [one.task for one in agent.claimed(answer)]
+        got = [value.task for value in agent.claimed(answer)]
         model = self.connections.free()
         if agent.session not in model.live:
             assert (answer["refused"], got) == ([agent.session], [])
@@ -161,7 +161,9 @@ class ConcurrentAgents(ConcurrentScene):
         answer = self.do(connection, query, self._reported(said), commit=commit)
         model = self.connections.copy()
         verdicts: dict[Fence, str] = {}
-        for task, lease in sorted(said, key=lambda one: model.is_late(model.tasks[one[0]], one[1])):
+        for task, lease in sorted(
+            said, key=lambda pair: model.is_late(model.tasks[pair[0]], pair[1])
+        ):
             verdicts[task, lease] = model.report(
                 model.tasks[task], lease, error_class=None, by=by, **asdict(said[task, lease])
             )

@@ -47,7 +47,7 @@ class ConcurrentPool(ConcurrentScene):
         leased = [self.pool.read(entry) for entry in row["entries"] or ()]
         model = self.connections.free()
         poolable = {task.task: bool(task.avoids) for task in model.poolable()}
-        got = [one.task for one in leased]
+        got = [task.task for task in leased]
         assert set(got) <= set(poolable)
         for again in (
             False,
@@ -56,12 +56,12 @@ class ConcurrentPool(ConcurrentScene):
             kind = [task for task in got if poolable[task] == again]
             assert kind == [task for task in poolable if task in kind]
         assert min(1, len(poolable)) <= len(got) <= most
-        for one in leased:
-            task = model.tasks[one.task]
-            model.claim(task, POOL, one.lease)
-            assert (one.attempt, one.key) == (task.attempt, task.key)
+        for claim in leased:
+            task = model.tasks[claim.task]
+            model.claim(task, POOL, claim.lease)
+            assert (claim.attempt, claim.key) == (task.attempt, task.key)
         connection.at_end.append(
-            lambda _: self.fences.extend((one.task, one.lease) for one in leased)
+            lambda _: self.fences.extend((task.task, task.lease) for task in leased)
         )
         self.done(connection, model, hold=hold)
 

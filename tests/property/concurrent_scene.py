@@ -160,9 +160,9 @@ class ConcurrentScene(RuleBasedStateMachine):
         ]
         rows = self.postgres.execute(_ATTEMPTS, campaign).fetchall()
         assert [tuple(row.values()) for row in rows] == [
-            (task.task, one.attempt, one.lease, one.session, one.outcome, one.error_class)
+            (task.task, end.attempt, end.lease, end.session, end.outcome, end.error_class)
             for task in tasks.values()
-            for one in task.ended
+            for end in task.ended
         ]
         assert_counts_are_true(self.postgres, self.campaign.path)
 

@@ -40,7 +40,7 @@ class CountedStarts:
     def used(self, tasks: Iterable[Task], slots: Mapping[int, int]) -> int:
         """Return how many starts count: of a session no more than it has slots."""
         held = self.held(tasks)
-        return self.elsewhere + sum(min(slots[one], held[one]) for one in held)
+        return self.elsewhere + sum(min(slots[number], held[number]) for number in held)
 
     def wanted(
         self, session: int, want: int, tasks: Iterable[Task], slots: Mapping[int, int]

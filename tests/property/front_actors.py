@@ -186,20 +186,20 @@ class GatewayDouble:
         known = self._repeats.get(session, lease, now)
         if known is not None:
             again = [open_entry(raw, self.state) for raw in known]
-            return [one.task for one in again if one is not None]
+            return [value.task for value in again if value is not None]
         buffer = self._buffers.setdefault(campaign, Buffer(campaign, now))
         if not buffer:
             buffer.put(await self._popped(campaign, want + 1))
         share = buffer.claim(want, now, self._opened)
         if share:
             self._repeats.put(session, lease, share)
-        return [one.task for one in share]
+        return [entry.task for entry in share]
 
     def in_hand(self) -> list[Task]:
         """Let go of what is in hand, to give it back."""
         entries = [raw for buffer in self._buffers.values() for raw in buffer.emptied()]
         opened = [open_entry(raw, self.state) for raw in entries]
-        return [one.task for one in opened if one is not None]
+        return [value.task for value in opened if value is not None]
 
     async def _popped(self, campaign: int, count: int) -> list[bytes]:
         try:

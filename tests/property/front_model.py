@@ -63,14 +63,14 @@ class Task:
 
         All agents are on one host, so any may have it.
         """
-        return self.failures > 0 or any(one.outcome == WITHDRAWN for one in self.ended)
+        return self.failures > 0 or any(end.outcome == WITHDRAWN for end in self.ended)
 
     @property
     def against(self) -> tuple[int, int]:
         """Failures and losses that count: since the last retry; of a task that is done, all."""
         if self.status != DONE:
             return self.failures, self.losses
-        outcomes = [one.outcome for one in self.ended]
+        outcomes = [end.outcome for end in self.ended]
         return outcomes.count(FAILED), outcomes.count(LOST)
 
 
@@ -88,12 +88,14 @@ class FrontModel:
 
     def counts(self, campaign: int) -> Counter[str]:
         """Return how many tasks are in each status."""
-        return Counter(one.status for one in self.tasks.values() if one.campaign == campaign)
+        return Counter(task.status for task in self.tasks.values() if task.campaign == campaign)
 
     def waiting(self, campaign: int) -> list[Task]:
         """Return what may be handed out, in order."""
         found = [
-            one for one in self.tasks.values() if (one.campaign, one.status) == (campaign, WAITING)
+            task
+            for task in self.tasks.values()
+            if (task.campaign, task.status) == (campaign, WAITING)
         ]
         found.sort(key=lambda task: (-task.priority, task.task))
         return [] if campaign in self.closed else found
@@ -114,12 +116,14 @@ class FrontModel:
 
     def poolable(self, campaign: int) -> list[Task]:
         """Return what may be leased ahead, in order: nothing that the pool or an agent has lost."""
-        return [one for one in self.waiting(campaign) if one.session != POOL and not one.losses]
+        return [task for task in self.waiting(campaign) if task.session != POOL and not task.losses]
 
     def held(self, session: int) -> list[Task]:
         """Return the tasks that a session works on."""
         return [
-            one for one in self.tasks.values() if (one.status, one.session) == (WORKING, session)
+            task
+            for task in self.tasks.values()
+            if (task.status, task.session) == (WORKING, session)
         ]
 
     def claim(self, task: Task, session: int, lease: str) -> None:
@@ -138,11 +142,11 @@ class FrontModel:
         number, lease = fence
         task = self.tasks[number]
         if (task.status, task.lease) != (WORKING, lease) or not self._may(session, task.session):
-            past = [one for one in task.ended if one.lease == lease]
+            past = [end for end in task.ended if end.lease == lease]
             if not self._may(session, past[0].session if past else task.session):
                 return UNKNOWN
             said = {outcome, WITHDRAWN} if outcome == DONE else {outcome}
-            return DUPLICATE if any(one.outcome in said for one in past) else SUPERSEDED
+            return DUPLICATE if any(end.outcome in said for end in past) else SUPERSEDED
         if outcome == DONE:
             self._end(task, DONE, DONE, session)
         elif outcome == FAILED:
@@ -160,7 +164,7 @@ class FrontModel:
     def name(self, session: int, named: Iterable[Fence]) -> int:
         """Give a session what it has got of the pool; return how many."""
         named = set(named)
-        found = [one for one in self.held(POOL) if (one.task, one.lease) in named]
+        found = [task for task in self.held(POOL) if (task.task, task.lease) in named]
         if session not in self.live:
             return 0
         for task in found:
@@ -238,9 +242,9 @@ class FrontModel:
         """Let a task that is done wait again; return how many were."""
         if task.status != DONE:
             return 0
-        for one in task.ended:
-            if one.outcome == DONE:
-                one.outcome, task.session = WITHDRAWN, one.session
+        for end in task.ended:
+            if end.outcome == DONE:
+                end.outcome, task.session = WITHDRAWN, end.session
         task.status, task.failures, task.losses = WAITING, 0, 0
         return 1
 

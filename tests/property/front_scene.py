@@ -125,14 +125,14 @@ class FrontScene(RuleBasedStateMachine):
     def take(self, tasks: Iterable[Handed], campaign: int, agent: ScriptedAgent) -> list[Fence]:
         """Take over what a gateway hands out: nothing but what PostgreSQL has leased ahead."""
         fences: list[Fence] = []
-        for one in tasks:
-            fence = one.task, one.lease
+        for task in tasks:
+            fence = task.task, task.lease
             assert fence in self.model.leased, "nobody has leased this ahead"
-            known = self.model.tasks[one.task]
-            payload = msgspec.json.decode(cast("msgspec.Raw", one.payload))
-            assert one.campaign == known.campaign == campaign
-            assert one.attempt == self.model.leased[fence]
-            assert (one.key, payload) == (known.key, {"key": known.key})
+            known = self.model.tasks[task.task]
+            payload = msgspec.json.decode(cast("msgspec.Raw", task.payload))
+            assert task.campaign == known.campaign == campaign
+            assert task.attempt == self.model.leased[fence]
+            assert (task.key, payload) == (known.key, {"key": known.key})
             fences.append(fence)
         self.note(fences, agent)
         return fences
@@ -169,7 +169,7 @@ class FrontScene(RuleBasedStateMachine):
         opened = [open_entry(entry.encode(), state) for entry in statement.rows[0]["entries"] or ()]
         leased = [entry.task for entry in opened if entry is not None]
         assert len(leased) == len(opened)
-        got = [self.model.tasks[one.task] for one in leased]
+        got = [self.model.tasks[task.task] for task in leased]
         waiting = self.model.poolable(values["campaign"])
         if values["epoch"] != (self.database.row("front_state") or {})["epoch"]:
             waiting = []
@@ -185,9 +185,9 @@ class FrontScene(RuleBasedStateMachine):
             assert [task for task in got if task in kind] == [task for task in kind if task in got]
         assert all(task in waiting for task in got)
         assert least <= len(got) <= values["most"]
-        for task, one in zip(got, leased, strict=True):
-            self.model.claim(task, POOL, one.lease)
-            assert one.attempt == task.attempt
+        for task, other_task in zip(got, leased, strict=True):
+            self.model.claim(task, POOL, other_task.lease)
+            assert other_task.attempt == task.attempt
 
     # What must hold after every step
 
@@ -208,18 +208,18 @@ class FrontScene(RuleBasedStateMachine):
         """Compare all attempts: none is forgotten, none ends twice, none is made up."""
         rows = self.postgres.execute(_ATTEMPTS, [self.ids]).fetchall()
         assert [tuple(row.values()) for row in rows] == [
-            (task.task, one.attempt, one.lease, one.session, one.outcome)
+            (task.task, end.attempt, end.lease, end.session, end.outcome)
             for task in sorted(self.model.tasks.values(), key=lambda task: task.task)
-            for one in task.ended
+            for end in task.ended
         ]
 
     @invariant()
     def attempts_count_up_by_one(self) -> None:
         """No number is left out or used twice, whatever was leased in vain in between."""
         for task in self.model.tasks.values():
-            numbers = [one.attempt for one in task.ended]
+            numbers = [end.attempt for end in task.ended]
             assert numbers == list(range(1, len(numbers) + 1))
-            assert [one.outcome for one in task.ended].count(DONE) <= 1
+            assert [end.outcome for end in task.ended].count(DONE) <= 1
 
     @invariant()
     def counts_are_true(self) -> None:

@@ -35,7 +35,7 @@ def in_turn(tasks: list[Task]) -> list[Task]:
     """
     fresh = [task for task in tasks if not (task.avoids or task.losses)]
     head = tasks.index(fresh[0]) if fresh else len(tasks)
-    return [*tasks[:head], *fresh, *(one for one in tasks[head:] if one not in fresh)]
+    return [*tasks[:head], *fresh, *(task for task in tasks[head:] if task not in fresh)]
 
 
 class QueueAgents(QueueScene):
@@ -67,7 +67,7 @@ class QueueAgents(QueueScene):
 
     def _agent(self, which: int) -> ScriptedAgent:
         """Return an agent, now and then one whose session has ended."""
-        live = [one for one in self.agents if one.session in self.model.live]
+        live = [agent for agent in self.agents if agent.session in self.model.live]
         return pick(live if live and which % 8 else self.agents, which)
 
     @precondition(lambda self: self.claims)
@@ -111,7 +111,7 @@ class QueueAgents(QueueScene):
                 first = self.model.apart(agent.session, in_turn(free))[:most]
                 assert got == sorted(task.task for task in first)
             assert set(got) <= set(claimable)
-            assert self.model.has_room(agent.session, [self.model.tasks[one] for one in got])
+            assert self.model.has_room(agent.session, [self.model.tasks[number] for number in got])
             assert (claimable == waiting and min(1, most, len(waiting))) <= len(got) <= most
             for number in got:
                 self.model.claim(self.model.tasks[number], agent.session, lease)
@@ -187,7 +187,9 @@ class QueueAgents(QueueScene):
         answer = agent.exchange(reports, want, lease=lease)
         verdicts: dict[Fence, str] = {}
         tasks = self.model.tasks
-        for number, held in sorted(said, key=lambda one: self.model.is_late(tasks[one[0]], one[1])):
+        for number, held in sorted(
+            said, key=lambda pair: self.model.is_late(tasks[pair[0]], pair[1])
+        ):
             verdicts[number, held] = self.model.report(tasks[number], held, **said[number, held])
         assert answer["acks"] == [verdicts[fence] for fence in said]
         if want:
@@ -205,11 +207,11 @@ class QueueAgents(QueueScene):
         self, which: int, named: list[int], all_named: bool, pending: list[int], age: int
     ) -> None:
         """Name some attempts, own or not, in a beat that may be older than the last claims."""
-        agent = pick([one for one in self.agents if one.session in self.model.live], which)
+        agent = pick([agent for agent in self.agents if agent.session in self.model.live], which)
         fences = {pick(self.fences, index) for index in named} if self.fences else set()
         if all_named:
             fences |= {(task.task, task.lease) for task in self.model.held(agent.session)}
-        leases = [lease for one, lease in self.claims if one is agent]
+        leases = [lease for hired, lease in self.claims if hired is agent]
         drawn = sorted(leases)[-1 - age] if len(leases) > age else agent.draw_lease()
         waited_for = [pick(leases, index) for index in pending] if leases else []
         stop = self.model.beat(agent.session, fences, waited_for, drawn)
@@ -222,7 +224,9 @@ class QueueAgents(QueueScene):
     def fall_silent(self, which: int) -> None:
         """Be gone for longer than a lease, and let the keeper look: rather who has tasks."""
         live = sorted(self.model.live)
-        self._fall_silent(pick([one for one in live if self.model.held(one)] or live, which))
+        self._fall_silent(
+            pick([number for number in live if self.model.held(number)] or live, which)
+        )
 
     @precondition(lambda self: len(self.agents) < 12)
     @rule(hosts=st.lists(HOSTS, min_size=1, max_size=3), site=SITES)

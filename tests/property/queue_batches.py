@@ -68,8 +68,8 @@ class QueueBatches(QueueAgents):
         named: list[int],
     ) -> None:
         """Name claims as a whole, the agent's own or not, with more or fewer tasks than it has."""
-        agent = pick([one for one in self.agents if one.session in self.model.live], which)
-        leases = [lease for one, lease in self.claims if one is agent or not own]
+        agent = pick([agent for agent in self.agents if agent.session in self.model.live], which)
+        leases = [lease for hired, lease in self.claims if hired is agent or not own]
         found = {}
         for index, more, begun in claims if leases else ():
             lease = pick(leases, index)
@@ -142,7 +142,7 @@ class QueueBatches(QueueAgents):
     def lose_job(self, which: int, end: str | None) -> None:
         """Lose an agent with all that it has, whatever it has said: rather one who has tasks."""
         live = sorted(self.model.live)
-        self._lose(pick([one for one in live if self.model.held(one)] or live, which), end)
+        self._lose(pick([number for number in live if self.model.held(number)] or live, which), end)
 
     def _lose(self, session: int, end: str | None) -> None:
         if end is None:

@@ -79,7 +79,7 @@ class QueueLimits(QueueScene):
     def limit_counts_what_runs(self) -> None:
         """Compare the starts that are shown; what decides about claims never counts fewer."""
         limit, tasks = self.model.limit, self.model.tasks.values()
-        shown = {one.name: one for one in self.queue.limits.list()}.get(self.limit)
+        shown = {named.name: named for named in self.queue.limits.list()}.get(self.limit)
         assert (shown and shown.most) == limit.most
         if shown is not None:
             used = limit.used(tasks, self.model.slots)
@@ -88,5 +88,5 @@ class QueueLimits(QueueScene):
                 self.campaign.path: sum(limit.held(tasks).values()),
                 self.neighbour.path: sum(counts for _, counts in self.next_door),
             }
-            assert {one.path: one.tasks for one in shown.holders} == +Counter(held)
+            assert {holder.path: holder.tasks for holder in shown.holders} == +Counter(held)
             assert value(self.postgres, "select taskq.starts_in_limit(%s)", self.limit) >= used

@@ -71,14 +71,14 @@ class QueueModel:
         """Keep agents away from a host or site, and tell those that are there to leave."""
         self.banned.add(place)
         self.draining |= {
-            one
-            for one in self.live
-            if place in {("host", self.hosts[one]), ("site", self.sites[one])}
+            session
+            for session in self.live
+            if place in {("host", self.hosts[session]), ("site", self.sites[session])}
         }
 
     def kept_away(self, host: str, site: str) -> Place | None:
         """Return the ban for which agents are not let in; of two that of the host."""
-        return next((one for one in (("host", host), ("site", site)) if one in self.banned), None)
+        return next((at for at in (("host", host), ("site", site)) if at in self.banned), None)
 
     @property
     def states(self) -> set[str]:
@@ -119,15 +119,15 @@ class QueueModel:
     def waiting_for(self, session: int) -> list[Task]:
         """Return those of which a session may have any one."""
         host = self.hosts[session]
-        serving = {self.hosts[one] for one in self.live - self.draining}
-        free = [one for one in self.waiting() if host not in one.avoids or serving <= one.avoids]
+        hosts = {self.hosts[session] for session in self.live - self.draining}
+        free = [task for task in self.waiting() if host not in task.avoids or hosts <= task.avoids]
         return [task for task in free if self.has_room(session, [task])]
 
     def has_room(self, session: int, tasks: Iterable[Task]) -> bool:
         """Return whether a session may have these as well: few of those that were lost before."""
         more = [task for task in tasks if task.losses]
         lost = [*(task for task in self.held(session) if task.losses), *more]
-        return not more or len(lost) <= min(self.share_of_lost(session, one) for one in lost)
+        return not more or len(lost) <= min(self.share_of_lost(session, task) for task in lost)
 
     def share_of_lost(self, session: int, task: Task) -> int:
         """Return how many lost tasks a session may have if this one is among them."""
@@ -149,7 +149,7 @@ class QueueModel:
     def claimable(self, session: int, lease: str) -> list[Task]:
         """Return what a claim may get: nothing that had its lease before."""
         free = self.waiting_for(session)
-        return [task for task in free if all(one.lease != lease for one in task.ended)]
+        return [task for task in free if all(end.lease != lease for end in task.ended)]
 
     def held(self, session: int, lease: str | None = None) -> list[Task]:
         """Return the tasks that a session works on, under one lease or all."""
@@ -187,7 +187,7 @@ class QueueModel:
                 self._salvage(task, lost)
                 return ACCEPTED
             said = {outcome, WITHDRAWN} if outcome == DONE else {outcome}
-            same = any(one.lease == lease and one.outcome in said for one in task.ended)
+            same = any(end.lease == lease and end.outcome in said for end in task.ended)
             return DUPLICATE if same else SUPERSEDED
         if outcome == DONE:
             self._end(task, DONE, DONE)
@@ -206,15 +206,15 @@ class QueueModel:
 
     def _is_too_long(self, task: Task, lease: str) -> bool:
         """Return whether an attempt that is out of time is, or was, one too many of its task."""
-        for one in task.ended:
-            if one.lease == lease:
-                return one.error_class == TOO_LONG
+        for end in task.ended:
+            if end.lease == lease:
+                return end.error_class == TOO_LONG
         _, by, since = task.checkpoint or (0, "", 0)
-        since = max([since, *(one.attempt for one in task.ended if one.error_class == TOO_LONG)])
+        since = max([since, *(end.attempt for end in task.ended if end.error_class == TOO_LONG)])
         cut = [
-            one
-            for one in task.ended
-            if one.attempt > since and one.error_class in {OUT_OF_TIME, CONTINUED}
+            end
+            for end in task.ended
+            if end.attempt > since and end.error_class in {OUT_OF_TIME, CONTINUED}
         ]
         return by != lease and len(cut) + 1 >= MAX_OUT_OF_TIME
 
@@ -242,10 +242,10 @@ class QueueModel:
     def lost(self) -> list[tuple[int, str]]:
         """Return the fences of attempts that were given up or hedged, and have not succeeded."""
         return [
-            (task.task, one.lease)
+            (task.task, end.lease)
             for task in self.tasks.values()
-            for one in task.ended
-            if one.is_given_up
+            for end in task.ended
+            if end.is_given_up
         ]
 
     def is_late(self, task: Task, lease: str) -> bool:
@@ -281,7 +281,7 @@ class QueueModel:
         for task in spared:
             self._end(task, RELEASED, self._back(WAITING), NOT_BEGUN)
         for task in blamed:
-            before = [one.host for one in task.ended if one.outcome == LOST]
+            before = [end.host for end in task.ended if end.outcome == LOST]
             nodes = {self.hosts[session], *before[len(before) - task.losses :]}
             poison = task.losses > most[0] and len(nodes) >= self.max_lost_hosts
             final = task.losses > most[0] and (poison or task.losses + 1 >= MAX_LOSSES)
@@ -298,7 +298,7 @@ class QueueModel:
 
     def hedge(self, task: Task, lease: str) -> bool:
         """Let a second attempt be made of a task; return whether that may be."""
-        hedged = any(HEDGED in {one.outcome, one.error_class} for one in task.ended)
+        hedged = any(HEDGED in {end.outcome, end.error_class} for end in task.ended)
         last = task.failures + 1 >= MAX_ATTEMPTS
         idle = self.is_late(task, lease) or not task.session or CANCELLED in self.states
         if idle or hedged or last or not self.hedges:
@@ -344,9 +344,9 @@ class QueueModel:
         moved = self.retriable(status, error_class, matches)
         for task in moved:
             task.status, task.failures, task.losses, task.avoids = WAITING, 0, 0, set()
-            for one in task.ended:
-                if one.outcome == DONE:
-                    one.outcome, task.avoids, task.priority = WITHDRAWN, {one.host}, task.seeded
+            for end in task.ended:
+                if end.outcome == DONE:
+                    end.outcome, task.avoids, task.priority = WITHDRAWN, {end.host}, task.seeded
                     task.session = task.ended[-1].session
         return len(moved)
 
@@ -377,12 +377,12 @@ class QueueModel:
 
     def _salvageable(self, task: Task, lease: str) -> Ended | None:
         """Return the lost or hedged attempt of which a success would still count."""
-        last = {one.attempt: one.outcome for one in task.ended}.get(task.attempt)
+        last = {end.attempt: end.outcome for end in task.ended}.get(task.attempt)
         undecided = task.status in {WAITING, DELAYED, WORKING}
         if self.salvages and (undecided or (task.status == FAILED and last == LOST)):
-            for one in task.ended:
-                if one.lease == lease and one.is_given_up:
-                    return one
+            for end in task.ended:
+                if end.lease == lease and end.is_given_up:
+                    return end
         return None
 
     def _salvage(self, task: Task, lost: Ended) -> None:
@@ -397,4 +397,4 @@ class QueueModel:
         task.status = self._back(WAITING)
 
     def _last_error_class(self, task: Task) -> str | None:
-        return next((one.error_class for one in task.ended if one.attempt == task.attempt), None)
+        return next((end.error_class for end in task.ended if end.attempt == task.attempt), None)

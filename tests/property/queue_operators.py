@@ -57,7 +57,7 @@ class QueueOperators(QueueScene):
             self._must_conflict(lambda: self.campaign.seed(seeds))
             return
         self.campaign.seed(seeds)
-        assert self.model.seed([(str(one.key), one.payload["n"]) for one in seeds], "fail") == 0
+        assert self.model.seed([(str(seed.key), seed.payload["n"]) for seed in seeds], "fail") == 0
         self.seeded = begin + count
         self._learn()
 
@@ -81,8 +81,8 @@ class QueueOperators(QueueScene):
         added = len(self.model.payloads) - before
         try:
             if single:
-                one = seeds[0]
-                new = self.campaign.add(one, on_conflict=on_conflict)
+                seed = seeds[0]
+                new = self.campaign.add(seed, on_conflict=on_conflict)
                 assert (conflicts is not None, new) == (True, added == 1)
             else:
                 count = self.campaign.seed(seeds, on_conflict=on_conflict)
@@ -107,7 +107,7 @@ class QueueOperators(QueueScene):
     @rule(which=INDEX)
     def promote(self, which: int) -> None:
         """Let a delayed task come due."""
-        task = pick([one for one in self.model.tasks.values() if one.status == DELAYED], which)
+        task = pick([task for task in self.model.tasks.values() if task.status == DELAYED], which)
         self.postgres.execute(
             "update taskq.task set due_at = clock_timestamp() where task_id = %s", [task.task]
         )
@@ -251,7 +251,9 @@ class QueueOperators(QueueScene):
         self.model.ban(place)
         kind, name = place
         self.try_in_vain(*((name, site) if kind == "host" else (host, name)))
-        draining = {one.session_id for one in self.queue.agents(self.campaign.path) if one.draining}
+        draining = {
+            agent.session_id for agent in self.queue.agents(self.campaign.path) if agent.draining
+        }
         assert draining == self.model.draining & self.model.live
 
     @precondition(lambda self: self.model.banned)

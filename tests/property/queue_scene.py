@@ -125,9 +125,9 @@ class QueueScene(RuleBasedStateMachine):
         """Compare all attempts: none is forgotten, none ends twice, none is made up."""
         rows = self.postgres.execute(_ATTEMPTS, [self.campaign.campaign_id]).fetchall()
         assert [tuple(row.values()) for row in rows] == [
-            (task.task, one.attempt, one.lease, one.outcome, one.error_class)
+            (task.task, end.attempt, end.lease, end.outcome, end.error_class)
             for task in self.model.tasks.values()
-            for one in task.ended
+            for end in task.ended
         ]
 
     @invariant()
@@ -145,7 +145,7 @@ class QueueScene(RuleBasedStateMachine):
         """Compare how far tasks are shown to be."""
         if any(task.progress for task in self.model.tasks.values()):
             found = self.campaign.tasks(below=False)
-            shown = {one.task_id: one.progress for one in found if one.progress is not None}
+            shown = {task.task_id: task.progress for task in found if task.progress is not None}
             assert shown == self.model.shown()
 
     @invariant()

@@ -65,6 +65,6 @@ class Task:
         if self.status != DONE:
             return self.failures, self.losses
         return (
-            sum(one.outcome == FAILED for one in self.ended),
-            sum(one.is_loss for one in self.ended),
+            sum(end.outcome == FAILED for end in self.ended),
+            sum(end.is_loss for end in self.ended),
         )

@@ -93,8 +93,8 @@ def test_those_among_two_thousand_are_found_by_so_many_starts(
             bad = [place for place, task in enumerate(started) if task in guilty]
             if not bad:
                 division.passed()
-            elif (one := division.failed(started[bad[0] if ordered else 0 :])) is not None:
-                alone.add(one)
+            elif (number := division.failed(started[bad[0] if ordered else 0 :])) is not None:
+                alone.add(number)
         assert alone == guilty
         took.append(division.starts - 1)
     assert fmean(took) <= starts
@@ -127,4 +127,4 @@ def test_nobody_is_charged_for_a_crash_in_company(tasks: int, together: set[int]
     program = SimulatedProgram(together=together)
     ends = run_program(program, tasks, terms_of(tasks))
     assert not ends.charged
-    assert bool(ends.too_large_as) is (len({one for one in together if one <= tasks}) > 1)
+    assert bool(ends.too_large_as) is (len({number for number in together if number <= tasks}) > 1)

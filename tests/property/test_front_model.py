@@ -198,7 +198,7 @@ class FrontMachine(FrontScene):
 
         much_later: when all that was ever handed out must have been named by its agent.
         """
-        live = [one for one in self.agents if one.session in self.model.live]
+        live = [agent for agent in self.agents if agent.session in self.model.live]
         if not live:
             return
         agent = pick(live, which)
@@ -261,12 +261,12 @@ class FrontMachine(FrontScene):
     def give_back(self, which: int) -> None:
         """Let a gateway give back what it has in hand."""
         tasks = self.gateways[which % 2].in_hand()
-        fences = [(one.task, one.lease) for one in tasks]
+        fences = [(task.task, task.lease) for task in tasks]
         returned = self.database.value(
             "return_ahead",
-            campaigns=[one.campaign for one in tasks],
-            tasks=[one.task for one in tasks],
-            leases=[one.lease for one in tasks],
+            campaigns=[task.campaign for task in tasks],
+            tasks=[task.task for task in tasks],
+            leases=[task.lease for task in tasks],
             lost=False,
         )
         assert returned == self.model.give_back(fences)
@@ -360,7 +360,7 @@ class FrontMachine(FrontScene):
         self.postgres.execute(
             "update taskq.task set due_at = clock_timestamp() where status = 'delayed'"
         )
-        delayed = sum(one.status == DELAYED for one in self.model.tasks.values())
+        delayed = sum(task.status == DELAYED for task in self.model.tasks.values())
         self.model.promote()
         assert value(self.postgres, "select taskq.promote_delayed()") == delayed
 

@@ -101,7 +101,7 @@ class World:
         if chance < 0.35:
             path = self.draw.choice((*STAGES, *STAGES, self.target))
             claimed = self.agents[path].claim(self.draw.randint(1, 6))
-            self.held += [(path, one) for one in claimed]
+            self.held += [(path, task) for task in claimed]
         elif chance < 0.85:
             self.end_some()
         elif chance < 0.87:
@@ -147,7 +147,7 @@ class World:
         """End all that is held or waits in the first stage; let a feeder come to its end."""
         stage = self.queue.campaign("/dock")
         while self.held or any(
-            one.unfinished for one in stage.tree() if not one.path.startswith(self.target)
+            status.unfinished for status in stage.tree() if not status.path.startswith(self.target)
         ):
             self.step()
             self.end_some()
@@ -160,17 +160,20 @@ def check(world: World, fed: Fed) -> None:
     queue = world.queue
     stage = queue.campaign("/dock")
     chosen = {
-        one.key: one.payload for one in select(queue.queries, stage, world.wanted, but=world.target)
+        result.key: result.payload
+        for result in select(queue.queries, stage, world.wanted, but=world.target)
     }
-    tasks = {one.key: one for one in queue.campaign(world.target).tasks(below=False)}
+    tasks = {task.key: task for task in queue.campaign(world.target).tasks(below=False)}
     own = tasks.pop("own")
     assert own.status != "cancelled"
     assert {key: tasks[key].payload for key in chosen} == chosen
     assert all(tasks[key].status != "cancelled" for key in chosen)
-    others = [one for one in tasks.values() if one.key not in chosen and one.status != "cancelled"]
-    assert all(one.status not in {"waiting", "delayed"} for one in others)
+    others = [
+        task for task in tasks.values() if task.key not in chosen and task.status != "cancelled"
+    ]
+    assert all(task.status not in {"waiting", "delayed"} for task in others)
     assert (fed.complete, fed.begun) == (True, len(others))
-    assert set(fed.some_begun) <= {one.key for one in others}
+    assert set(fed.some_begun) <= {task.key for task in others}
     assert {queue.campaign(world.target).task(key).status for key in fed.some_begun} <= {
         "working",
         "done",

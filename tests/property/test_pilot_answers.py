@@ -61,9 +61,9 @@ class Site:
     def honest(self) -> dict[str, SeenJob]:
         """Return what an answer says that does not lie; the system never forgets here."""
         return {
-            f"j{n}": SeenJob(str(n), one.state)  # type: ignore[arg-type]
-            for n, one in enumerate(self.truth)
-            if one.state is not None
+            f"j{n}": SeenJob(str(n), truth.state)  # type: ignore[arg-type]
+            for n, truth in enumerate(self.truth)
+            if truth.state is not None
         }
 
     def poll(self, answer: dict[str, SeenJob]) -> None:
@@ -80,14 +80,14 @@ class Site:
             self._note(change)
 
     def _as_queried(self, job: PilotJob) -> PilotJob:
-        one = self.truth[job.number]
+        truth = self.truth[job.number]
         since = self.missing_since.get(job.number)
         return replace(
             job,
             age_s=self.now,
-            heard_at=NOW if one.heard else None,
-            at_work=one.at_work,
-            left_why="it got a signal to stop" if one.left else None,
+            heard_at=NOW if truth.heard else None,
+            at_work=truth.at_work,
+            left_why="it got a signal to stop" if truth.left else None,
             missing_s=None if since is None else self.now - since,
         )
 
@@ -120,17 +120,17 @@ def steps() -> st.SearchStrategy[list[tuple[str, int, float]]]:
 
 def happen(site: Site, event: str, number: int) -> None:
     """Let something become of a job, if it can."""
-    one = site.truth[number]
-    if event == "come" and one.state is None:
-        one.state = "queued"
-    elif event == "begin" and one.state == "queued":
-        one.state = "running"
-    elif event == "hear" and one.state == "running":
-        one.heard = one.at_work = True
+    truth = site.truth[number]
+    if event == "come" and truth.state is None:
+        truth.state = "queued"
+    elif event == "begin" and truth.state == "queued":
+        truth.state = "running"
+    elif event == "hear" and truth.state == "running":
+        truth.heard = truth.at_work = True
     elif event == "cut off":  # its session is given up, and it goes on
-        one.at_work = False
-    elif event in {"end", "leave"} and one.state == "running":
-        one.state, one.left, one.at_work = "ended", event == "leave" and one.heard, False
+        truth.at_work = False
+    elif event in {"end", "leave"} and truth.state == "running":
+        truth.state, truth.left, truth.at_work = "ended", event == "leave" and truth.heard, False
 
 
 def answer_of(site: Site, event: str, number: int) -> dict[str, SeenJob] | None:
@@ -138,7 +138,7 @@ def answer_of(site: Site, event: str, number: int) -> dict[str, SeenJob] | None:
     honest = site.honest()
     answers = {
         "empty": {},
-        "part": {name: one for name, one in honest.items() if name != f"j{number}"},
+        "part": {name: job for name, job in honest.items() if name != f"j{number}"},
         "late": site.before,
         "honest": honest,
     }
@@ -149,12 +149,12 @@ def answer_of(site: Site, event: str, number: int) -> dict[str, SeenJob] | None:
 
 def assert_nothing_is_given_up_early(site: Site) -> None:
     """Whatever is written down as over, and is not, was missing for long."""
-    for n, (job, one) in enumerate(zip(site.written, site.truth, strict=True)):
-        if job.status == "ended" and one.state != "ended":
+    for n, (job, truth) in enumerate(zip(site.written, site.truth, strict=True)):
+        if job.status == "ended" and truth.state != "ended":
             assert job.outcome in UNPROVEN
             assert site.unseen[n] >= MISSING_POLLS
             assert site.now - site.unseen_since[n] >= MISSING_S or site.now >= NEVER_CAME_S
-            assert not one.at_work
+            assert not truth.at_work
 
 
 @given(steps())
@@ -170,14 +170,14 @@ def test_no_live_job_is_given_up_for_one_lie(history: list[tuple[str, int, float
             site.poll(answer)
             assert_nothing_is_given_up_early(site)
     site.poll(site.honest())
-    for job, one in zip(site.written, site.truth, strict=True):
-        if one.state is not None:
-            assert job.status == one.state, "what turns up again is looked after again"
+    for job, truth in zip(site.written, site.truth, strict=True):
+        if truth.state is not None:
+            assert job.status == truth.state, "what turns up again is looked after again"
     for _ in range(MISSING_POLLS):
         site.now += NEVER_CAME_S
-        site.poll({name: one for name, one in site.honest().items() if one.state != "ended"})
+        site.poll({name: job for name, job in site.honest().items() if job.state != "ended"})
     assert all(
         job.status == "ended"
-        for job, one in zip(site.written, site.truth, strict=True)
-        if one.state in {None, "ended"}
+        for job, truth in zip(site.written, site.truth, strict=True)
+        if truth.state in {None, "ended"}
     )

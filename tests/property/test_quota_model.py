@@ -27,7 +27,7 @@ COUNT = st.integers(1, 6)
 
 
 @dataclass
-class One:
+class Member:
     """A campaign as it should be. inputs: sizes by name."""
 
     campaign: Campaign
@@ -56,34 +56,34 @@ class QuotaMachine(RuleBasedStateMachine):
         self.path = f"/q{self.number}"
         self.all = [self._campaign(n) for n in range(3)]
 
-    def _campaign(self, number: int) -> One:
+    def _campaign(self, number: int) -> Member:
         campaign = self.queue.create_campaign(f"{self.path}/{number}")
         self.queue.owners.give(campaign.path, self.owners[0])
         agent = ScriptedAgent(self.database, campaign.path)
-        return One(campaign, agent, self.owners[0])
+        return Member(campaign, agent, self.owners[0])
 
     def teardown(self) -> None:
         """Close the connections."""
-        for one in self.all:
-            one.agent.close()
+        for member in self.all:
+            member.agent.close()
 
-    def _of(self, owner: str) -> list[One]:
-        return [one for one in self.all if one.owner == owner]
+    def _of(self, owner: str) -> list[Member]:
+        return [member for member in self.all if member.owner == owner]
 
     def _working(self, owner: str) -> int:
-        return sum(len(one.held) for one in self._of(owner))
+        return sum(len(member.held) for member in self._of(owner))
 
     def _stored(self, owner: str) -> int:
-        return sum(sum(one.inputs.values()) for one in self._of(owner))
+        return sum(sum(member.inputs.values()) for member in self._of(owner))
 
-    def _most(self, one: One, want: int) -> int:
+    def _most(self, member: Member, want: int) -> int:
         """Return how many tasks a claim gets."""
-        room = [want, one.waiting]
-        quota = 0 if self.full[one.owner] else self.quotas[one.owner].get("max_running")
+        room = [want, member.waiting]
+        quota = 0 if self.full[member.owner] else self.quotas[member.owner].get("max_running")
         if quota is not None:
-            room.append(max(0, quota - self._working(one.owner)))
-        if one.limit is not None:
-            room.append(max(0, one.limit - len(one.held)))
+            room.append(max(0, quota - self._working(member.owner)))
+        if member.limit is not None:
+            room.append(max(0, member.limit - len(member.held)))
         return min(room)
 
     def _judge(self, owner: str) -> None:
@@ -93,46 +93,46 @@ class QuotaMachine(RuleBasedStateMachine):
     @rule(number=CAMPAIGN, count=COUNT)
     def seed(self, number: int, count: int) -> None:
         """Seed a chunk: all of it, or nothing."""
-        one = self.all[number]
-        most = self.quotas[one.owner].get("max_waiting")
-        fits = most is None or sum(it.waiting for it in self._of(one.owner)) + count <= most
+        member = self.all[number]
+        most = self.quotas[member.owner].get("max_waiting")
+        fits = most is None or sum(it.waiting for it in self._of(member.owner)) + count <= most
         records = [{"n": next(self.keys)} for _ in range(count)]
         try:
-            added = one.campaign.seed(records).added
+            added = member.campaign.seed(records).added
         except Conflict:
             assert not fits
         else:
             assert fits
             assert added == count
-            one.waiting += count
+            member.waiting += count
 
     @rule(number=CAMPAIGN, want=COUNT, done=st.integers(0, 3))
     def exchange(self, number: int, want: int, done: int) -> None:
         """Report some tasks and claim others at once."""
-        one = self.all[number]
-        ended, one.held = one.held[:done], one.held[done:]
-        most = self._most(one, want)
-        answer = one.agent.exchange([report_of(task, "done") for task in ended], want)
-        claimed = one.agent.claimed(answer)
+        member = self.all[number]
+        ended, member.held = member.held[:done], member.held[done:]
+        most = self._most(member, want)
+        answer = member.agent.exchange([report_of(task, "done") for task in ended], want)
+        claimed = member.agent.claimed(answer)
         assert len(claimed) == most
-        one.waiting -= most
-        one.held += claimed
+        member.waiting -= most
+        member.held += claimed
 
     @rule(number=CAMPAIGN)
     def hand_back(self, number: int) -> None:
         """Hand a task back, however many wait already."""
-        one = self.all[number]
-        if one.held:
-            assert one.agent.release(one.held.pop(), started=False) == "accepted"
-            one.waiting += 1
-            one.agent.forget_position()
+        member = self.all[number]
+        if member.held:
+            assert member.agent.release(member.held.pop(), started=False) == "accepted"
+            member.waiting += 1
+            member.agent.forget_position()
 
     @rule(number=CAMPAIGN, limit=st.none() | COUNT)
     def limit(self, number: int, limit: int | None) -> None:
         """Change how many tasks of a campaign may run."""
-        one = self.all[number]
-        one.campaign.change(CampaignSpec(one.campaign.path, max_running=limit))
-        one.limit = limit
+        member = self.all[number]
+        member.campaign.change(CampaignSpec(member.campaign.path, max_running=limit))
+        member.limit = limit
 
     @rule(
         owner=OWNER,
@@ -156,25 +156,25 @@ class QuotaMachine(RuleBasedStateMachine):
     @rule(number=CAMPAIGN, owner=OWNER)
     def give(self, number: int, owner: int) -> None:
         """Give a campaign to an owner; nothing is refused for it."""
-        one, name = self.all[number], self.owners[owner]
-        assert self.queue.owners.give(one.campaign.path, name) == (one.owner != name)
-        one.owner = name
+        member, name = self.all[number], self.owners[owner]
+        assert self.queue.owners.give(member.campaign.path, name) == (member.owner != name)
+        member.owner = name
 
     @rule(number=CAMPAIGN, name=st.sampled_from("ab"), size=st.integers(1, 8))
     def store(self, number: int, name: str, size: int) -> None:
         """Add an input, or replace one: refused if there is no room for what is more."""
-        one = self.all[number]
-        most = self.quotas[one.owner].get("max_bytes")
-        more = size - one.inputs.get(name, 0)
-        fits = most is None or more <= 0 or self._stored(one.owner) + more <= most
-        words = {"path": one.campaign.path, "name": name, "digest": f"{size}" * 64}
+        member = self.all[number]
+        most = self.quotas[member.owner].get("max_bytes")
+        more = size - member.inputs.get(name, 0)
+        fits = most is None or more <= 0 or self._stored(member.owner) + more <= most
+        words = {"path": member.campaign.path, "name": name, "digest": f"{size}" * 64}
         try:
             self.database.value("add_input", **words, size=size)
         except Conflict:
             assert not fits
         else:
             assert fits
-            one.inputs[name] = size
+            member.inputs[name] = size
 
     @rule()
     def look_at_what_is_stored(self) -> None:
@@ -187,17 +187,17 @@ class QuotaMachine(RuleBasedStateMachine):
     @invariant()
     def owners_have_what_they_have(self) -> None:
         """Compare the list with the model."""
-        found = {one.owner: one for one in self.queue.owners.list(self.path)}
+        found = {owner.owner: owner for owner in self.queue.owners.list(self.path)}
         for name in self.owners:
             if not self._of(name):
                 assert name not in found
                 continue
-            one, quota = found[name], self.quotas[name]
+            owner, quota = found[name], self.quotas[name]
             waiting = sum(it.waiting for it in self._of(name))
             stored = self._stored(name)
-            assert (one.waiting, one.working) == (waiting, self._working(name))
-            assert (one.bytes, one.is_full) == (stored, self.full[name])
-            assert (one.max_running, one.max_waiting, one.max_bytes, one.weight) == (
+            assert (owner.waiting, owner.working) == (waiting, self._working(name))
+            assert (owner.bytes, owner.is_full) == (stored, self.full[name])
+            assert (owner.max_running, owner.max_waiting, owner.max_bytes, owner.weight) == (
                 *(quota.get(what) for what in ("max_running", "max_waiting", "max_bytes")),
                 quota.get("weight", 1.0),
             )
@@ -205,8 +205,8 @@ class QuotaMachine(RuleBasedStateMachine):
     @invariant()
     def campaigns_know_the_quota(self) -> None:
         """As the audit sees it."""
-        for one in self.all:
-            campaign = one.campaign.campaign_id
+        for member in self.all:
+            campaign = member.campaign.campaign_id
             assert self.database.rows("taskq.sql.audit/quota", campaign=campaign) == []
 
 

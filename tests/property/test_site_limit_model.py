@@ -54,11 +54,11 @@ class SiteLimitMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Close the connections."""
-        for one in self.agents:
-            one.agent.close()
+        for held_task in self.agents:
+            held_task.agent.close()
 
     def _working(self, site: str = SITES) -> int:
-        return sum(len(one.tasks) for one in self.agents if one.site in site)
+        return sum(len(held_task.tasks) for held_task in self.agents if held_task.site in site)
 
     @rule(count=COUNT)
     def seed(self, count: int) -> None:
@@ -69,21 +69,21 @@ class SiteLimitMachine(RuleBasedStateMachine):
     @rule(number=AGENT, want=COUNT, done=st.integers(0, 3))
     def exchange(self, number: int, want: int, done: int) -> None:
         """Report some tasks and claim others at once: exactly what limits and tasks leave."""
-        one = self.agents[number]
-        ended, one.tasks = one.tasks[:done], one.tasks[done:]
-        rooms = self.per_site - self._working(one.site), self.limit - self._working()
-        answer = one.agent.exchange([report_of(task, "done") for task in ended], want)
-        tasks = one.agent.claimed(answer)
+        held_task = self.agents[number]
+        ended, held_task.tasks = held_task.tasks[:done], held_task.tasks[done:]
+        rooms = self.per_site - self._working(held_task.site), self.limit - self._working()
+        answer = held_task.agent.exchange([report_of(task, "done") for task in ended], want)
+        tasks = held_task.agent.claimed(answer)
         assert len(tasks) == max(0, min(want, self.waiting, *rooms))
         self.waiting -= len(tasks)
-        one.tasks += tasks
+        held_task.tasks += tasks
 
     @rule(number=AGENT)
     def hand_back(self, number: int) -> None:
         """Hand a task back; it is out of its bundle then."""
-        one = self.agents[number]
-        if one.tasks:
-            assert one.agent.release(one.tasks.pop(), started=False) == "accepted"
+        held_task = self.agents[number]
+        if held_task.tasks:
+            assert held_task.agent.release(held_task.tasks.pop(), started=False) == "accepted"
             self.waiting += 1
             for other in self.agents:
                 other.agent.forget_position()

@@ -73,18 +73,20 @@ class TrackedConnections:
 
     def begin(self, number: int) -> TrackedConnection:
         """Return a connection without a transaction; if all are open one commits."""
-        free = [one for one in self._connections if not one.is_open] or self._connections
+        free = [
+            connection for connection in self._connections if not connection.is_open
+        ] or self._connections
         connection = free[number % len(free)]
         self.end(connection, commit=True)
         return connection
 
     def open(self) -> list[TrackedConnection]:
         """Return the connections with an open transaction."""
-        return [one for one in self._connections if one.is_open]
+        return [connection for connection in self._connections if connection.is_open]
 
     def is_locked(self, lock: Lock) -> bool:
         """Return whether an open transaction holds a lock."""
-        return any(lock in one.locks for one in self.open())
+        return any(lock in connection.locks for connection in self.open())
 
     def free(self) -> PooledModel:
         """Return a copy of the model with only those tasks that nobody has locked."""
@@ -122,8 +124,8 @@ class TrackedConnections:
         any task; who holds that ends last, so that the act sees what all of them have left.
         """
         needs = set(needs)
-        holders = [one for one in self.open() if one.locks & needs]
-        holders.sort(key=lambda one: first in one.locks)
+        holders = [connection for connection in self.open() if connection.locks & needs]
+        holders.sort(key=lambda connection: first in connection.locks)
         connection.is_open = True
         connection.locks.update(needs)
         if not holders:

@@ -36,10 +36,17 @@ def main() -> int:
             print(found.story())
     print(f"\n{'variant':34} {'states':>10} {'steps':>12} caught by")
     mistaken: list[tuple[str, Explorable, str]] = [
-        *((one.queue.__name__, World(one.queue(one.bounds)), one.rule) for one in VARIANTS),
         *(
-            (f"hosts: {one.queue.__name__}", HostWorld(one.queue(one.bounds)), one.rule)
-            for one in HOST_VARIANTS
+            (variant.queue.__name__, World(variant.queue(variant.bounds)), variant.rule)
+            for variant in VARIANTS
+        ),
+        *(
+            (
+                f"hosts: {variant.queue.__name__}",
+                HostWorld(variant.queue(variant.bounds)),
+                variant.rule,
+            )
+            for variant in HOST_VARIANTS
         ),
     ]
     for name, world, rule in mistaken:

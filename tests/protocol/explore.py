@@ -128,8 +128,8 @@ class _Exploration:
     def _check_that_all_ends(self) -> None:
         """Walk back from all states in which all has come to its end."""
         came_from: dict[int, list[int]] = {}
-        for one, other in zip(self._from, self._to, strict=True):
-            came_from.setdefault(other, []).append(one)
+        for count, other in zip(self._from, self._to, strict=True):
+            came_from.setdefault(other, []).append(count)
         good = bytearray(len(self._parents))
         todo = [number for state, number in self._numbers.items() if self._world.has_ended(state)]
         for number in todo:

@@ -208,7 +208,10 @@ class Queue:
             task = self.unclaimed(task)
         elif task.status == WORKING:
             task = ended(task, CANCELLED, task.session)
-        rows = tuple(one._replace(outcome=SALVAGED) if one == row else one for one in task.rows)
+        rows = tuple(
+            attempt._replace(outcome=SALVAGED) if attempt == row else attempt
+            for attempt in task.rows
+        )
         return task._replace(status=DONE, rows=rows)
 
     # Beats

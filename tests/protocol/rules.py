@@ -79,7 +79,7 @@ def _broken_task(bounds: Bounds, task: Task) -> Iterator[str]:
     leases = [row.lease for row in task.rows]
     if task.status == WORKING:
         leases.append(task.lease)
-    if sum(one in {DONE, SALVAGED} for one in outcomes) != (task.status == DONE):
+    if sum(outcome in {DONE, SALVAGED} for outcome in outcomes) != (task.status == DONE):
         yield ONE_OUTCOME
     if len(leases) != len(set(leases)):
         yield ONE_WORD
@@ -99,8 +99,8 @@ def _broken_task(bounds: Bounds, task: Task) -> Iterator[str]:
 def _circles(bounds: Bounds, task: Task) -> bool:
     """Return whether a task was handed back for want of time as often as makes it too long."""
     row = 0
-    for one in task.rows:
-        row = 0 if one.outcome == TOO_LONG else row + (one.outcome == OUT_OF_TIME)
+    for attempt in task.rows:
+        row = 0 if attempt.outcome == TOO_LONG else row + (attempt.outcome == OUT_OF_TIME)
         if row >= bounds.max_out_of_time:
             return True
     return False
@@ -191,7 +191,7 @@ def _broken_blame(before: State, step: Step, after: State) -> Iterator[str]:
         if was.rows == now.rows:
             continue
         row, last = now.rows[-1], was.rows[-1:]
-        spared_before = [(one.attempt, one.outcome) for one in last] == [
+        spared_before = [(row.attempt, row.outcome) for row in last] == [
             (row.attempt - 1, NOT_BEGUN)
         ]
         ends[row.outcome] = ends.get(row.outcome, 0) + 1
@@ -270,13 +270,13 @@ def _ended(task: Task) -> set[tuple[int, str]]:
 def _is_salvage(was: Task, now: Task) -> bool:
     """Return whether a lost attempt became the one that counts, and all else stayed."""
     changed = [
-        (one.outcome, other.outcome)
-        for one, other in zip(was.rows, now.rows, strict=True)
-        if one != other
+        (row.outcome, other.outcome)
+        for row, other in zip(was.rows, now.rows, strict=True)
+        if row != other
     ]
     won = changed in [[(lost, SALVAGED)] for lost in (LOST, HEDGED, NOT_BEGUN)]
     return won and (was.status, now.status) == (FAILED, DONE)
 
 
-def _same_token(state: State, one: int, other: int) -> bool:
-    return other != NONE and state.sessions[one].agent == state.sessions[other].agent
+def _same_token(state: State, number: int, other: int) -> bool:
+    return other != NONE and state.sessions[number].agent == state.sessions[other].agent

@@ -20,7 +20,7 @@ def test_protocol_keeps_its_promises_in_every_state(name: str) -> None:
     assert found.states > 1_000
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda one: one.queue.__name__)
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda value: value.queue.__name__)
 def test_protocol_with_a_mistake_is_found_out(variant: Variant) -> None:
     """The rules can tell: each mistake that is known of other queues breaks the one it should."""
     found = explore(World(variant.queue(variant.bounds)))

@@ -325,7 +325,7 @@ class NobodyIsBlamed(Queue):
 
     def spared(self, state: State, session: int, left: list[int]) -> list[int]:
         said = state.sessions[session].said
-        return [one for one in left if (one, state.tasks[one].lease, False) in said]
+        return [number for number in left if (number, state.tasks[number].lease, False) in said]
 
 
 class MarkedByTask(Queue):
@@ -333,7 +333,7 @@ class MarkedByTask(Queue):
 
     def spared(self, state: State, session: int, left: list[int]) -> list[int]:
         began = {task for task, _ in state.began}
-        return [one for one in super().spared(state, session, left) if one not in began]
+        return [number for number in super().spared(state, session, left) if number not in began]
 
 
 class Variant(NamedTuple):

@@ -126,7 +126,7 @@ class World:
             yield from self._beat(state, beat)
         elif beat not in state.sent:
             # The newest takes the place of the one before.
-            sent = {one for one in state.sent if not is_beat(one, agent.session)}
+            sent = {step for step in state.sent if not is_beat(step, agent.session)}
             yield Step("beat", number), state._replace(sent=frozenset(sent | {beat}))
 
     def _go(self, state: State, number: int, agent: Agent) -> Next:
@@ -289,9 +289,9 @@ class World:
         if state.replica is not None:
             return state  # on the standby it may live
         sent = frozenset(
-            one
-            for one in state.sent
-            if not (isinstance(one, Claim | Beat) and one.session == session)
+            step
+            for step in state.sent
+            if not (isinstance(step, Claim | Beat) and step.session == session)
         )
         return state._replace(sent=sent)
 
@@ -324,7 +324,7 @@ class World:
                 yield step, put(state, entry.task, back)
         leased = frozenset(range(FIRST_AHEAD, FIRST_AHEAD + state.ahead))
         if leased != state.old:
-            sent = frozenset(one for one in state.sent if not isinstance(one, Beat))
+            sent = frozenset(step for step in state.sent if not isinstance(step, Beat))
             after = state._replace(old=leased, entries=frozenset(), sent=sent)
             yield Step("let minutes pass"), after
 

@@ -92,7 +92,7 @@ def _first_claim(site: PilotSite) -> None:
             site.wait(_all_ended(site))
         loop.terminate()
         loop.wait(20)
-    _say(f"seed to first claim: {', '.join(f'{one:.1f} s' for one in sorted(waits))}")
+    _say(f"seed to first claim: {', '.join(f'{number:.1f} s' for number in sorted(waits))}")
     _forget(site)
 
 
@@ -126,7 +126,7 @@ def _share_in_payloads(
     )
     campaign = site.queue.campaign("/c")
     before = site.done()
-    campaign.seed({"n": n, "s": round(one, 3)} for n, one in enumerate(seconds, 1_000_000))
+    campaign.seed({"n": n, "s": round(number, 3)} for n, number in enumerate(seconds, 1_000_000))
     with site.taskq.process("pilots", "run", "--interval", "1") as loop:
         site.wait(lambda: site.done() == before + tasks, 1_800)
         site.wait(_all_ended(site))
@@ -135,13 +135,13 @@ def _share_in_payloads(
     jobs = site.jobs().values()
     allocated_s = sum(_ran_s(job) for job in jobs) * JOB_CORES
     _say(f"{tasks} tasks of {sum(seconds) / tasks:.1f} s on {len(jobs)} jobs of {JOB_CORES} cores:")
-    results = [one for one in campaign.results() if one.payload["n"] >= 1_000_000]
-    left = {one.agent: one.ended_at for one in site.queue.left_agents("/", limit=1_000)}
+    results = [result for result in campaign.results() if result.payload["n"] >= 1_000_000]
+    left = {agent.agent: agent.ended_at for agent in site.queue.left_agents("/", limit=1_000)}
     for name, part_s in _parts(list(jobs), results, left).items():
         _say(f"  {part_s:8.0f} core-seconds, {part_s / allocated_s:6.1%}  {name}")
     _say(f"  {allocated_s:8.0f} core-seconds in all; payloads were to have {sum(seconds):.0f}")
     began = min(job.began_at for job in jobs)
-    makespan_s = (max(one.ended_at for one in results) - began).total_seconds()
+    makespan_s = (max(result.ended_at for result in results) - began).total_seconds()
     ideal_s = sum(seconds) / (JOBS * JOB_CORES)
     _say(f"  makespan {makespan_s:.0f} s, {makespan_s / ideal_s:.2f} of the ideal {ideal_s:.0f} s")
 
@@ -151,8 +151,8 @@ def _parts(
 ) -> dict[str, float]:
     """Return what the core time of jobs was spent on, by what was recorded: phases and times."""
     by_job: dict[str, list[Result]] = defaultdict(list)
-    for one in results:
-        by_job[one.agent].append(one)
+    for result in results:
+        by_job[result.agent].append(result)
     parts: dict[str, float] = defaultdict(float)
     for job in jobs:
         done = by_job[job.name]
@@ -161,19 +161,19 @@ def _parts(
         assert heard is not None
         assert ended is not None
         agent_left = min(left[job.name], ended)
-        last = max((one.ended_at for one in done), default=heard)
-        full = max((one.claimed_at for one in done), default=heard)
-        busy_s = sum((one.ended_at - one.claimed_at).total_seconds() for one in done)
-        run_s = sum((one.phases or {})["run_s"] for one in done)
+        last = max((result.ended_at for result in done), default=heard)
+        full = max((result.claimed_at for result in done), default=heard)
+        busy_s = sum((result.ended_at - result.claimed_at).total_seconds() for result in done)
+        run_s = sum((result.phases or {})["run_s"] for result in done)
         late_s = sum(
-            (one.ended_at - max(one.claimed_at, full)).total_seconds()
-            for one in done
-            if one.ended_at > full
+            (result.ended_at - max(result.claimed_at, full)).total_seconds()
+            for result in done
+            if result.ended_at > full
         )
         parts["payloads"] += run_s
         parts["within attempts, around the payload"] += busy_s - run_s
         parts["from the start of a job to its agent's session"] += _cores_s(started, heard)
-        first = min((one.claimed_at for one in done), default=full)
+        first = min((result.claimed_at for result in done), default=full)
         parts["from the session to the first task"] += _cores_s(heard, first)
         parts["between attempts"] += _cores_s(first, full) - (busy_s - late_s)
         # None waits any more, or none can end in the job's time.

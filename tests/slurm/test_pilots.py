@@ -100,7 +100,7 @@ def test_agents_of_a_job_of_two_nodes_live_and_die_each_for_itself(
         assert (adopted[1].native_id, adopted[1].status) == (job.native_id, "running")
         before = site.done()
         site.wait(lambda: site.done() > before + 4)
-        assert [one.session_id for one in site.queue.agents("/c")] == [other.session_id]
+        assert [agent.session_id for agent in site.queue.agents("/c")] == [other.session_id]
         assert [*site.jobs()] == [1]
         slurm.said("scancel", job.native_id)
         site.wait(lambda: 2 in site.jobs(), 60)
@@ -109,7 +109,7 @@ def test_agents_of_a_job_of_two_nodes_live_and_die_each_for_itself(
     site.run_to_the_end(40)
     jobs = site.jobs()
     assert (jobs[1].why or "").startswith("CANCELLED")
-    left = {one.session_id: one.reason for one in site.queue.left_agents("/c")}
+    left = {agent.session_id: agent.reason for agent in site.queue.left_agents("/c")}
     assert left[other.session_id] == "it got a signal to stop"
     lost = postgres.execute("select session_id from taskq.attempt where outcome = 'lost'")
     assert {row["session_id"] for row in lost} == {killed.session_id}

@@ -47,11 +47,11 @@ def test_processor_time_is_shared_and_memory_is_that_of_the_start(
 ) -> None:
     ends, _ = slot.run_batch(handler(tmp_path), [{}] * 8)
     phases = [end.phases for end in ends]
-    assert sum(one["cpu_s"] for one in phases) == pytest.approx(0.5, abs=0.4)
+    assert sum(phase["cpu_s"] for phase in phases) == pytest.approx(0.5, abs=0.4)
     for together in (phases[:4], phases[4:]):
-        assert len({(one["cpu_s"], one["run_s"]) for one in together}) == 1
+        assert len({(record["cpu_s"], record["run_s"]) for record in together}) == 1
     assert phases[0]["cpu_s"] > phases[4]["cpu_s"]
-    assert all(one["peak_bytes"] > 64 << 20 for one in phases)
+    assert all(phase["peak_bytes"] > 64 << 20 for phase in phases)
 
 
 def test_failed_tasks_keep_the_output_of_their_start_and_others_none(

@@ -98,10 +98,10 @@ def test_several_tasks_that_kill_their_program_are_found(
     slot: SlotHarness, tmp_path: Path, number: int
 ) -> None:
     what = ["well"] * 40
-    for one in range(number):
-        what[3 * one + 1] = "die"
+    for count in range(number):
+        what[3 * count + 1] = "die"
     ends, _ = slot.run_batch(handler("command", ordered=True), payloads(tmp_path, *what))
-    assert guilty(ends) == [3 * one + 2 for one in range(number)]
+    assert guilty(ends) == [3 * count + 2 for count in range(number)]
     assert len(starts(tmp_path)) <= 2 * number + 1
 
 

@@ -60,10 +60,10 @@ def test_parts_come_back_as_aligned_views(parts: list[bytes]) -> None:
     """The bytes do not matter."""
     whole = memoryview(bytearray(joined(parts)))
     found = buffers.unpacked(whole)
-    assert [bytes(one) for one in found] == parts
+    assert [bytes(view) for view in found] == parts
     start = np.frombuffer(whole, "u1").__array_interface__["data"][0]
-    for one in filter(len, found):
-        place = np.frombuffer(one, "u1").__array_interface__["data"][0]
+    for view in filter(len, found):
+        place = np.frombuffer(view, "u1").__array_interface__["data"][0]
         assert (place - start) % 64 == 0
 
 
@@ -141,10 +141,10 @@ def test_large_results_go_without_base64(value: Any, tmp_path: Path) -> None:
     came = reader.decoded(resolved(results.reference(digest, size), blobs, buffers.as_view))
     shown = resolved(results.reference(digest, size), blobs)
     assert shown == buffers.json_of(blob) == json.loads(json.dumps(shown))
-    for one in (came, reader.decoded(shown)):
-        assert repr(one) == repr(value)
+    for item in (came, reader.decoded(shown)):
+        assert repr(item) == repr(value)
         if isinstance(value, (np.ndarray, pd.DataFrame)):
-            assert np.array_equal(np.asarray(one), np.asarray(value))
+            assert np.array_equal(np.asarray(item), np.asarray(value))
             assert size < np.asarray(value).nbytes + 3_000
 
 
@@ -153,8 +153,8 @@ def test_arrays_are_writable_views_of_the_blob() -> None:
     _, blob = written([LARGE, pd.DataFrame({"a": LARGE})])
     whole = bytearray(blob)
     array, frame = ResultReader().decoded(buffers.json_of(whole, buffers.as_view))
-    for one in (array, frame["a"].to_numpy()):
-        assert np.shares_memory(one, np.frombuffer(whole, "u1"))
+    for value in (array, frame["a"].to_numpy()):
+        assert np.shares_memory(value, np.frombuffer(whole, "u1"))
     array[0] = 7.0
     assert array.flags.writeable
 

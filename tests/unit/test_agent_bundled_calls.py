@@ -39,7 +39,7 @@ class CallEnds:
 
     def values(self) -> list[str]:
         """Return the values of the calls that have ended well."""
-        return [one.result["value"] for one in self.ends if one.result and one.outcome == DONE]
+        return [end.result["value"] for end in self.ends if end.result and end.outcome == DONE]
 
 
 def tasks_of(*calls: Sequence[str]) -> list[Task]:
@@ -68,15 +68,15 @@ def test_many_calls_are_one_message(slot: SlotHarness, monkeypatch: pytest.Monke
     """Each has its own value, its own output, and the seconds of its own execution."""
     messages: list[int] = []
     send = Channel.send
-    monkeypatch.setattr(Channel, "send", lambda it, one: (messages.append(1), send(it, one)))
+    monkeypatch.setattr(Channel, "send", lambda it, value: (messages.append(1), send(it, value)))
     seen = CallEnds()
     calls = [("print", f"line {n}") if n % 3 else (f"quiet {n}",) for n in range(200)]
     assert run(slot, seen, *calls) is None
     assert len(messages) == 3  # to prepare, the first call, and all the others
     assert seen.values() == [call[0] for call in calls]
     tails = [f"line {n}\n" if n % 3 else None for n in range(200)]
-    assert [one.tail for one in seen.ends] == tails
-    assert all({"run_s", "cpu_s"} == set(one.phases) for one in seen.ends)
+    assert [end.tail for end in seen.ends] == tails
+    assert all({"run_s", "cpu_s"} == set(end.phases) for end in seen.ends)
     assert (seen.unbegun, seen.apart) == (0, False)
 
 
@@ -92,7 +92,7 @@ def test_exceptions_end_their_own_call_only(slot: SlotHarness) -> None:
     """With their parts, as those of single calls."""
     seen = CallEnds()
     assert run(slot, seen, ("a",), ("raise", "no"), ("b",)) is None
-    assert [one.outcome for one in seen.ends] == [DONE, FAILED, DONE]
+    assert [end.outcome for end in seen.ends] == [DONE, FAILED, DONE]
     failed = seen.ends[1]
     assert (failed.error_class, failed.error, failed.raised) == ("ValueError", "no", True)
     assert failed.result is not None

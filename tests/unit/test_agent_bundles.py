@@ -57,7 +57,9 @@ def test_calls_that_have_not_begun_go_to_an_idle_slot() -> None:
     harness.running.pop(slot), harness.behind.pop(slot)
     harness.feed(ev.CallsEnded(slot, (), behind))
     assert other in harness.running
-    assert set(held) <= set(harness.heartbeat().held) | {fence(one) for one in harness.reported}
+    assert set(held) <= set(harness.heartbeat().held) | {
+        fence(report) for report in harness.reported
+    }
 
 
 @pytest.mark.parametrize(
@@ -87,9 +89,9 @@ def test_campaign_that_is_to_be_kept_apart_is() -> None:
     harness = calling_harness(500)
     slot = bundled_slot(harness)
     harness.end_calls(slot, 1, unbegun=len(harness.behind[slot]), apart=True)
-    for one in list(harness.running):
-        if harness.behind[one]:
-            harness.end_calls(one, 1 + len(harness.behind[one]))
+    for number in list(harness.running):
+        if harness.behind[number]:
+            harness.end_calls(number, 1 + len(harness.behind[number]))
     harness.deliver_all()
     while harness.running:
         assert not any(harness.behind.values())
@@ -106,9 +108,9 @@ def test_agent_that_leaves_takes_back_what_has_not_begun() -> None:
     assert slot in harness.asked_back
     harness.behind[slot].clear()
     harness.feed(ev.CallsEnded(slot, (), behind))
-    back = [one for one in harness.reported if one.outcome == RELEASED]
+    back = [report for report in harness.reported if report.outcome == RELEASED]
     assert len(back) >= behind
-    assert not any(one.started for one in back)
+    assert not any(report.started for report in back)
     assert harness.stopped_slots == []
 
 
@@ -120,4 +122,4 @@ def test_revoked_call_behind_another_is_not_reported() -> None:
     before = len(harness.reported)
     harness.feed(ev.StopOrdered(calls[-1]))
     harness.end_calls(slot, len(calls))
-    assert [fence(one) for one in harness.reported[before:]] == calls[:-1]
+    assert [fence(report) for report in harness.reported[before:]] == calls[:-1]

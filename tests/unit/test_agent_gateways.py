@@ -85,7 +85,7 @@ def test_gateway_that_stays_away_is_avoided_for_longer() -> None:
     gateways = GatewayList(["https://a"], uniform=lambda: 1.0, clock=clock)
     other = "https://b"
     gateways.learn(["https://a", other])
-    (dead,) = [one for one in gateways.all() if one.host == "a"]
+    (dead,) = [address for address in gateways.all() if address.host == "a"]
 
     def avoided_s() -> float:
         gateways.avoid(dead)
@@ -115,11 +115,11 @@ def test_gateways_from_the_answers_come_before_the_given_ones() -> None:
     """The given addresses stay, in case that the new ones cannot be reached from here."""
     gateways = gateways_of("https://a")
     gateways.learn(["https://x", "https://y"])
-    assert [one.host for one in gateways.all()] == ["x", "y", "a"]
+    assert [address.host for address in gateways.all()] == ["x", "y", "a"]
     gateways.learn([])
-    assert [one.host for one in gateways.all()] == ["x", "y", "a"]
+    assert [address.host for address in gateways.all()] == ["x", "y", "a"]
     gateways.learn(["https://y"])
-    assert [one.host for one in gateways.all()] == ["y", "a"]
+    assert [address.host for address in gateways.all()] == ["y", "a"]
 
 
 def test_order_of_gateways_stays_when_the_same_ones_come_again() -> None:
@@ -138,9 +138,9 @@ def test_order_of_gateways_stays_when_the_same_ones_come_again() -> None:
 def test_nobody_is_led_from_https_to_http(address: str) -> None:
     gateways = gateways_of("https://a")
     gateways.learn([address])
-    assert [one.host for one in gateways.all()] == ["a"]
+    assert [address.host for address in gateways.all()] == ["a"]
     gateways.learn([address, "https://b"])
-    assert [one.host for one in gateways.all()] == ["b", "a"]
+    assert [address.host for address in gateways.all()] == ["b", "a"]
 
 
 def test_no_more_gateways_are_taken_up_than_an_agent_can_use() -> None:

@@ -134,7 +134,7 @@ def test_heartbeat_names_the_campaigns_whose_batches_shrank_last() -> None:
         terms = CampaignTerms(number, 1, "/c", {"batch": 64}, {}, None)
         gathering.learn(terms, too_large_as="x" * 1_000)
     check(Heartbeat(1, batches=gathering.smaller()))
-    assert [one.campaign for one in gathering.smaller()] == [*range(5, MAX_SMALLER_BATCHES + 5)]
+    assert [step.campaign for step in gathering.smaller()] == [*range(5, MAX_SMALLER_BATCHES + 5)]
 
 
 def test_tasks_that_went_back_begin_again_with_others() -> None:
@@ -163,8 +163,8 @@ def found(tasks: int, guilty: Collection[int], *, ordered: bool) -> tuple[set[in
             left = started[first:]
         else:
             left = started
-        one = division.failed(left)
-        alone.update([] if one is None else [one])
+        value = division.failed(left)
+        alone.update([] if value is None else [value])
     assert done == set(range(1, tasks + 1)) - alone
     return alone, division.starts
 

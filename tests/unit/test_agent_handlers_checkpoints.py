@@ -82,7 +82,7 @@ def stopped(slot: SlotHarness, script: str, ready: Path, **more: Any) -> Ended:
 def test_command_goes_on_by_its_exit_code(slot: SlotHarness) -> None:
     """Handed back three times, done with the fourth attempt."""
     ends = [run(slot, shell(GOES_ON), attempt) for attempt in (1, 2, 3, 4)]
-    assert [(one.outcome, one.error_class) for one in ends] == [
+    assert [(end.outcome, end.error_class) for end in ends] == [
         *[(RELEASED, CONTINUED)] * 3,
         (DONE, None),
     ]

@@ -167,7 +167,7 @@ def test_next_size_is_for_tasks_that_have_run_out_of_memory(
         return limited.run(occupy(200, seconds), attempt=attempt, resources=sizes)
 
     ends = [run(1, -1, 1_000), run(2, 0, 1_000), run(3, 1), run(9, 7)]
-    classes = [one.error_class for one in ends]
+    classes = [end.error_class for end in ends]
     assert classes == [OUT_OF_MEMORY, OUT_OF_MEMORY, None, None]
 
 

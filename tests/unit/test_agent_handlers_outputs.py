@@ -62,7 +62,7 @@ def run(slot: SlotHarness, handler: dict[str, Any], **more: Any) -> Ended:
 def files(blobs: LocalBlobs) -> dict[str, bytes | None]:
     """Return the output files of the task."""
     listed = members(blobs.outputs[7], heading(OUTPUT, 1, 7), MOST)
-    return {"/".join(one.parts): one.content for one in listed}
+    return {"/".join(member.parts): member.content for member in listed}
 
 
 def test_files_of_a_command_are_kept(slot: SlotHarness, blobs: FrailOutputs) -> None:

@@ -67,8 +67,8 @@ def test_process_gets_the_paths_of_its_inputs(slot: SlotHarness, source: BlobSou
     ended = slot.run(handler, inputs={"a": source.add(b"first")})
     assert ended.result is not None
     assert Path(ended.result["prepared"]["inputs"]["a"]).read_text() == "first"
-    for one in (handler, command("cat", "{inputs.a}")):
-        ended = slot.run(one)
+    for record in (handler, command("cat", "{inputs.a}")):
+        ended = slot.run(record)
         assert (ended.outcome, ended.refused, ended.error_class) == (
             RELEASED,
             True,

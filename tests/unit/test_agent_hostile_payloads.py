@@ -92,4 +92,4 @@ def test_payload_ends_no_agent_that_serves_others(tmp_path: Path, name: str) -> 
     assert [queue.outcomes(number)[-1] for number in (2, 4, 5)] == [DONE] * 3
     scratch.reopen(str(tmp_path / "scratch"))
     left = [*tmp_path.glob("scratch/*"), *tmp_path.glob("taskq-*-*")]
-    wait_until(lambda: not any(one.exists() for one in left), on_timeout=lambda: str(left))
+    wait_until(lambda: not any(path.exists() for path in left), on_timeout=lambda: str(left))

@@ -84,7 +84,7 @@ def go_on(harness: CoreHarness, seconds: float) -> None:
 
 
 def reported(queue: Walled) -> list[list[int]]:
-    return [[report.task for report in one.reports] for one in queue.tried]
+    return [[report.task for report in request.reports] for request in queue.tried]
 
 
 def test_report_that_is_lost_on_the_way_keeps_no_other_back() -> None:
@@ -95,7 +95,7 @@ def test_report_that_is_lost_on_the_way_keeps_no_other_back() -> None:
     assert not any(queue.tasks[2].accepted)
     assert all(queue.tasks[task].accepted for task in (1, 3))
     assert [report.task for report in harness.spool.values()] == [2]
-    assert any(one.want for one in queue.tried if not stops_tasks(2)(one))
+    assert any(request.want for request in queue.tried if not stops_tasks(2)(request))
     assert harness.running, "the slots have other tasks"
     queue.stops = lambda _: False
     go_on(harness, 130)
@@ -112,8 +112,8 @@ def test_outage_is_no_reason_to_send_reports_one_at_a_time() -> None:
         if harness.in_flight is not None:
             harness.deliver()
         harness.tick(1)
-    assert {tuple(one) for one in reported(queue)} == {(1, 2, 3)}
-    assert len({one.lease for one in queue.tried}) == 1
+    assert {tuple(row) for row in reported(queue)} == {(1, 2, 3)}
+    assert len({request.lease for request in queue.tried}) == 1
 
 
 def test_failure_that_the_gateway_itself_states_is_none_of_the_way() -> None:
@@ -137,7 +137,9 @@ def test_claim_whose_tasks_never_come_through_is_given_up() -> None:
     for slot in list(harness.running):
         harness.end(slot)
     go_on(harness, 60)
-    assert any(one.want == 1 for one in queue.tried), "one task after the other comes through"
+    assert any(request.want == 1 for request in queue.tried), (
+        "one task after the other comes through"
+    )
     assert not any(report.task in (1, 2, 3) for report in harness.spool.values())
 
 
@@ -170,7 +172,7 @@ def test_agent_claims_no_more_while_too_many_reports_are_withheld() -> None:
     assert MOST_WITHHELD <= harness.core.undelivered() < MOST_WITHHELD + harness.settings.slots * 2
     queue.tried.clear()
     go_on(harness, 30)
-    assert not any(one.want for one in queue.tried)
+    assert not any(request.want for request in queue.tried)
     queue.stops = lambda _: False
     go_on(harness, 700)
     assert harness.running

@@ -89,7 +89,7 @@ def test_tasks_that_wait_for_a_slot_have_not_begun() -> None:
     harness.deliver_all()
     claims = {claim.lease: claim for claim in harness.heartbeat().claims}
     for lease, claim in claims.items():
-        runs = any(one.lease == lease for one in in_slot(harness, 0))
+        runs = any(task.lease == lease for task in in_slot(harness, 0))
         assert claim.begun == (None if runs else ())
 
 
@@ -108,13 +108,15 @@ def test_begun_tasks_are_named_unless_they_are_too_many(more: int) -> None:
 def test_attempts_that_a_claim_has_no_longer_are_stopped() -> None:
     harness = harness_of(10, 10, slots=1)
     last = in_slot(harness, 0)[-1]
-    claim = next(one for one in harness.heartbeat().claims if one.lease == last.lease)
+    claim = next(claim for claim in harness.heartbeat().claims if claim.lease == last.lease)
     harness.feed(OthersStopOrdered(LeftOfClaim(last.campaign, last.lease, (last.task,))))
     harness.tick()
     assert harness.stopped_slots == []
-    assert next(one.tasks for one in harness.heartbeat().claims if one.lease == last.lease) == 1
+    assert (
+        next(claim.tasks for claim in harness.heartbeat().claims if claim.lease == last.lease) == 1
+    )
     assert claim.tasks > 1
-    for lease in {one.lease for one in in_slot(harness, 0)}:
+    for lease in {task.lease for task in in_slot(harness, 0)}:
         harness.feed(OthersStopOrdered(LeftOfClaim(last.campaign, lease)))
     harness.tick()
     assert harness.stopped_slots == [0]

@@ -62,8 +62,8 @@ def test_slots_have_equal_shares_of_their_own() -> None:
     """What cannot be divided is left."""
     node = Resources(7, tuple(range(7)), 10 * GIB)
     shares = [node.share(slot, 2) for slot in (0, 1)]
-    assert [one.cores for one in shares] == [(0, 1, 2), (3, 4, 5)]
-    assert {(one.count, one.memory) for one in shares} == {(3, 5 * GIB)}
+    assert [share.cores for share in shares] == [(0, 1, 2), (3, 4, 5)]
+    assert {(share.count, share.memory) for share in shares} == {(3, 5 * GIB)}
 
 
 def test_agent_offers_what_a_start_can_have_unless_tags_override_it() -> None:

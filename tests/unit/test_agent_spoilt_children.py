@@ -30,13 +30,13 @@ ALL = list(SPOILERS)
 
 def python(slot: SlotHarness, *acts: str, attempt: int = 1, **handler: Any) -> list[Ended]:
     """Run calls one by one, as a handler of the kind `python`."""
-    return [slot.run({**PYTHON, **handler}, {"what": one}, attempt=attempt) for one in acts]
+    return [slot.run({**PYTHON, **handler}, {"what": act}, attempt=attempt) for act in acts]
 
 
 def tasks_of(*acts: str) -> list[Task]:
     return [
-        Task(1, 1, number, f"key {number}", 1, "lease", typed.encode_call((one,), {}, None))
-        for number, one in enumerate(acts, 1)
+        Task(1, 1, number, f"key {number}", 1, "lease", typed.encode_call((name,), {}, None))
+        for number, name in enumerate(acts, 1)
     ]
 
 
@@ -57,7 +57,7 @@ def together(slot: SlotHarness, *acts: str) -> list[Ended]:
 
 def chunk(slot: SlotHarness, *acts: str) -> list[Any]:
     """Run calls as one task; return the values."""
-    calls = [typed.encode_call((one,), {}, None) for one in acts]
+    calls = [typed.encode_call((act,), {}, None) for act in acts]
     task = Task(1, 1, 1, "chunk", 1, "lease", {"args": [{"$calls": calls}]})
     ended = slot.runner.run(task, TERMS)
     assert ended.outcome == DONE, ended
@@ -67,7 +67,7 @@ def chunk(slot: SlotHarness, *acts: str) -> list[Any]:
 
 
 def values(ends: Sequence[Ended]) -> list[Any]:
-    return [None if one.result is None else one.result.get("value") for one in ends]
+    return [None if end.result is None else end.result.get("value") for end in ends]
 
 
 @pytest.mark.parametrize("spoiler", rest_thorough(ALL, 12))
@@ -96,7 +96,7 @@ def test_call_spoils_nothing_for_those_of_the_same_message(slot: SlotHarness, sp
 
 
 @pytest.mark.parametrize(
-    "spoiler", rest_thorough([one for one in ALL if one not in (*DEADLY, *STAYING)], 12)
+    "spoiler", rest_thorough([name for name in ALL if name not in (*DEADLY, *STAYING)], 12)
 )
 def test_call_spoils_nothing_for_those_of_its_chunk(slot: SlotHarness, spoiler: str) -> None:
     """Behind one that takes long enough for a look on a busy machine."""
@@ -109,52 +109,56 @@ def test_no_call_fails_by_a_short_one_before_it(slot: SlotHarness) -> None:
     """Such are too short for a look after each: what fails behind them runs again."""
     acts = ["nothing", "a built-in function", "say and choose"] * 200
     ends = together(slot, *acts)
-    assert [one.outcome for one in ends] == [DONE] * len(acts)
-    assert {str(one.tail).count("said") for one in ends[2::3]} == {1}
-    assert {str(one.tail).count("said") for one in [*ends[::3], *ends[1::3]]} == {0}
+    assert [end.outcome for end in ends] == [DONE] * len(acts)
+    assert {str(end.tail).count("said") for end in ends[2::3]} == {1}
+    assert {str(end.tail).count("said") for end in [*ends[::3], *ends[1::3]]} == {0}
     assert chunk(slot, *acts) == [None, "done", 3] * 200
 
 
-@pytest.mark.parametrize("spoiler", rest_thorough([one for one in ALL if one not in DEADLY], 6))
+@pytest.mark.parametrize("spoiler", rest_thorough([name for name in ALL if name not in DEADLY], 6))
 def test_no_call_fails_by_what_a_short_one_has_changed(slot: SlotHarness, spoiler: str) -> None:
     """In whatever way; but it may see the change, if it works nevertheless."""
     acts = [*["nothing"] * 40, spoiler, "look"] * 3
     ends = together(slot, *acts)
-    failed = {act for act, one in zip(acts, ends, strict=True) if one.outcome != DONE}
+    failed = {act for act, end in zip(acts, ends, strict=True) if end.outcome != DONE}
     assert failed <= {spoiler}
     if spoiler not in STAYING:
         pairs = zip(acts, chunk(slot, *acts), strict=True)
-        assert {act for act, one in pairs if isinstance(one, dict) and RAISED in one} <= {spoiler}
+        assert {act for act, pair in pairs if isinstance(pair, dict) and RAISED in pair} <= {
+            spoiler
+        }
 
 
 @pytest.mark.parametrize("spoiler", ["alarm", "an end that comes later"])
 def test_no_call_is_ended_by_a_short_one_before_it(slot: SlotHarness, spoiler: str) -> None:
     ends = together(slot, *["nothing"] * 200, spoiler, "sleep")
-    assert {one.outcome for one in ends} == {DONE}
+    assert {end.outcome for end in ends} == {DONE}
 
 
 def test_no_call_fails_by_the_alarm_of_another(slot: SlotHarness) -> None:
     """At whatever moment it raises: neither what runs between calls, nor calls of a chunk."""
     acts = [act for alarm in ALARMS for act in (*["nothing"] * 5, alarm, "look")]
     ends = together(slot, *acts)
-    failed = {act for act, one in zip(acts, ends, strict=True) if one.outcome != DONE}
+    failed = {act for act, end in zip(acts, ends, strict=True) if end.outcome != DONE}
     assert failed <= ALARMS.keys()
     pairs = zip(acts, chunk(slot, *acts), strict=True)
-    assert {act for act, one in pairs if isinstance(one, dict) and RAISED in one} <= ALARMS.keys()
+    assert {
+        act for act, pair in pairs if isinstance(pair, dict) and RAISED in pair
+    } <= ALARMS.keys()
 
 
 def test_files_that_calls_leave_open_fail_no_other(slot: SlotHarness) -> None:
     """Neither one by one, nor together, nor in a chunk that leaves more than a process may have."""
     many = 1_100
     for what in ("leak", "leak behind another"):
-        assert {one.outcome for one in together(slot, *[what] * many)} == {DONE}
+        assert {end.outcome for end in together(slot, *[what] * many)} == {DONE}
         assert chunk(slot, *[what] * many) == [None] * many
 
 
 def test_processes_that_calls_leave_end_with_their_own(slot: SlotHarness) -> None:
     """Also if they have ended and nobody has waited for them: a node has room for so many."""
     ends = together(slot, "pid", *["leave a process"] * 2_000, "pid")
-    assert {one.outcome for one in ends} == {DONE}
+    assert {end.outcome for end in ends} == {DONE}
     assert values(ends)[0] != values(ends)[-1]
 
 
@@ -163,13 +167,13 @@ def test_large_values_of_a_chunk_outlive_its_process(tmp_path: Path) -> None:
     blobs = LocalBlobs()
     acts = ["large", "large", "open 600 files", "large", "pid"]
     with slot_in(tmp_path, blobs=blobs) as slot:
-        calls = [typed.encode_call((one,), {}, None) for one in acts]
+        calls = [typed.encode_call((act,), {}, None) for act in acts]
         task = Task(1, 1, 1, "chunk", 1, "lease", {"args": [{"$calls": calls}]})
         ended = slot.runner.run(task, TERMS)
     assert ended.outcome == DONE, ended
     assert "open files" in str(ended.tail)
     assert ended.result is not None
-    (data,) = [blobs.written[one["digest"]] for one in ended.result.values()]
+    (data,) = [blobs.written[record["digest"]] for record in ended.result.values()]
     held = buffers.json_of(bytearray(data), buffers.as_view)["value"]["$calls"]
     assert [typed.decode(attempt) for attempt in held][:4] == [b"x" * 600_000] * 2 + [
         "done",
@@ -180,7 +184,7 @@ def test_large_values_of_a_chunk_outlive_its_process(tmp_path: Path) -> None:
 def test_cache_of_a_child_survives_calls_whose_changes_are_undone(slot: SlotHarness) -> None:
     """A cache outlives calls that change their process in ways that are put back."""
     mild = ["umask", "alarm", "close stdout", "close 1", "set a variable", "sys.path", "chdir"]
-    acts = [act for one in mild for act in (one, "receptor")]
+    acts = [act for name in mild for act in (name, "receptor")]
     first, *others = python(slot, "receptor", *acts)
     assert values(others)[1::2] == values([first]) * len(mild)
 
@@ -189,35 +193,35 @@ def test_changes_that_each_call_makes_do_not_end_the_process(slot: SlotHarness) 
     """The first child ends, since its first call may have spoilt it; the next one is kept."""
     ends = python(slot, *["need"] * 20)
     assert values(ends) == ["here:/opt/tools"] * 20
-    assert ["prepare_s" in one.phases for one in ends] == [True, True] + [False] * 18
+    assert ["prepare_s" in end.phases for end in ends] == [True, True] + [False] * 18
     assert "the next task gets a new process" in str(ends[0].tail)
-    assert {one.tail for one in ends[1:]} == {None}
+    assert {end.tail for end in ends[1:]} == {None}
 
 
 def test_calls_that_fail_in_a_row_get_a_new_process(slot: SlotHarness) -> None:
     """Nobody sees what has broken a module; that few calls fail which did not before is enough."""
     ends = python(slot, *["nothing"] * 10, "break", *["fail if broken"] * 100)
-    failed = [one for one in ends if one.outcome == FAILED]
+    failed = [end for end in ends if end.outcome == FAILED]
     assert len(failed) == 3
     assert "3 failures in a row" in str(failed[-1].tail)
 
 
 def test_calls_of_a_message_that_fail_in_a_row_go_back(slot: SlotHarness) -> None:
     ends = together(slot, *["nothing"] * 10, "break", *["fail if broken"] * 200)
-    assert sum(one.outcome == FAILED for one in ends) == 3
+    assert sum(end.outcome == FAILED for end in ends) == 3
 
 
 def test_calls_of_a_chunk_that_fail_in_a_row_run_again_in_a_new_process(slot: SlotHarness) -> None:
     ends = chunk(slot, *["nothing"] * 10, "break", *["fail if broken"] * 100)
     assert ends[11:] == ["whole"] * 100
     at_fault = chunk(slot, *["nothing"] * 10, *["fail"] * 100, "nothing")
-    assert [isinstance(one, dict) for one in at_fault] == [False] * 10 + [True] * 100 + [False]
+    assert [isinstance(value, dict) for value in at_fault] == [False] * 10 + [True] * 100 + [False]
 
 
 def test_functions_that_always_fail_keep_their_process(slot: SlotHarness) -> None:
     """A new one would fail as well: only one is tried, or two."""
     ends = python(slot, *["fail"] * 60)
-    assert sum("prepare_s" in one.phases for one in ends) <= 3
+    assert sum("prepare_s" in end.phases for end in ends) <= 3
 
 
 def test_retry_gets_a_new_process(slot: SlotHarness) -> None:
@@ -231,7 +235,7 @@ def test_process_ends_after_as_many_tasks_as_it_may_run(slot: SlotHarness) -> No
     """Also in one message."""
     ends = python(slot, *["pid"] * 7, tasks_per_child=3)
     pids = values(ends)
-    assert [pids.count(one) for one in dict.fromkeys(pids)] == [3, 3, 1]
+    assert [pids.count(fromkey) for fromkey in dict.fromkeys(pids)] == [3, 3, 1]
 
 
 def test_program_that_only_fails_is_replaced(slot: SlotHarness, tmp_path: Path) -> None:

@@ -154,5 +154,5 @@ def test_kept_reports_are_bounded(size: int) -> None:
         replay.keep(report(task), size, 1, 0.0)
     again = replay.saw_timeline(2, 0.0)
     assert len(again) == min(MOST_REPORTS, MOST_BYTES // size)
-    assert [fence(one).task for one, _ in again][-1] == 2 * MOST_REPORTS - 1
+    assert [fence(value).task for value, _ in again][-1] == 2 * MOST_REPORTS - 1
     assert replay.saw_timeline(3, 0.0) == []

@@ -202,7 +202,7 @@ def test_heartbeat_carries_a_bounded_number_of_updates() -> None:
     assert isinstance(heartbeat, UpdatingHeartbeat)
     assert (heartbeat.session, heartbeat.held) == (bare.session, bare.held)
     assert len(heartbeat.updates) == MAX_UPDATES
-    assert [one.output is not None for one in heartbeat.updates] == [
+    assert [value.output is not None for value in heartbeat.updates] == [
         n < MAX_OUTPUTS for n in range(MAX_UPDATES)
     ]
     assert heartbeat.updates[0].task == 900

@@ -178,10 +178,10 @@ def judge(data: bytes) -> None:
 
     def act() -> None:
         with suppress(ArchiveRefused):
-            for one in read(data):
-                assert one.parts
-                assert not {"", ".", ".."} & {*one.parts}
-                assert not any("/" in part or "\0" in part for part in one.parts)
+            for member in read(data):
+                assert member.parts
+                assert not {"", ".", ".."} & {*member.parts}
+                assert not any("/" in part or "\0" in part for part in member.parts)
 
     assert lines_of(act) <= LINES * (len(data) // 512 + 2)
 
@@ -248,9 +248,9 @@ def test_archives_are_read_alike_by_taskq_and_by_tarfile(tree: dict[str, bytes |
     }
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         theirs = {}
-        for one in archive:
-            stream = archive.extractfile(one)
-            theirs[one.name] = None if stream is None else stream.read()
+        for member in archive:
+            stream = archive.extractfile(member)
+            theirs[member.name] = None if stream is None else stream.read()
     assert ours == tree
     assert list(theirs.values()) == list(tree.values())
     # tarfile drops a slash at the end of any name.
@@ -268,7 +268,7 @@ def test_archives_written_by_tarfile_are_read(tree: dict[str, bytes | None]) -> 
             member.size = len(content or b"")
             archive.addfile(member, io.BytesIO(content or b""))
     found = tar.entries(memoryview(out.getvalue()))
-    assert [one.name.rstrip("/") for one in found] == [name.rstrip("/") for name in tree]
+    assert [entry.name.rstrip("/") for entry in found] == [name.rstrip("/") for name in tree]
 
 
 def test_program_tar_unpacks_what_we_write(tmp_path: Path) -> None:

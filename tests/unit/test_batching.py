@@ -28,14 +28,14 @@ NOW = 100.0
 
 
 @dataclass
-class One:
+class Queued:
     """An exchange that waits."""
 
     exchange: ExchangeRequest
     callback: Any = print
 
 
-def one(
+def queued(
     session: int,
     path: str = "/c",
     *,
@@ -43,45 +43,45 @@ def one(
     reports: int = 0,
     chars: int = 2,
     **options: Any,
-) -> One:
+) -> Queued:
     """Return an exchange. campaigns: on how many of them it reports."""
     campaigns = itertools.cycle(range(options.pop("campaigns", 1)))
     fences = [Fence(next(campaigns), number, "lease") for number in range(reports)]
     scope = Scope(path, **options)
     encoded = [EncodedReports(fence.campaign, 1, "r" * chars) for fence in fences]
-    return One(ExchangeRequest(session, want, "lease", scope, fences, encoded))
+    return Queued(ExchangeRequest(session, want, "lease", scope, fences, encoded))
 
 
-def batcher(*some: One) -> FairQueue[One]:
+def batcher(*some: Queued) -> FairQueue[Queued]:
     """Return a batcher with these."""
-    made: FairQueue[One] = FairQueue()
+    made: FairQueue[Queued] = FairQueue()
     for each in some:
         made.put(each, NOW)
     return made
 
 
-def sessions(taken: list[One]) -> list[int]:
+def sessions(taken: list[Queued]) -> list[int]:
     """Return whose exchanges were taken."""
     return [each.exchange.session for each in taken]
 
 
 def test_session_stands_in_line_once() -> None:
     """A thousand requests of one are no more than one next to those of others."""
-    batches = batcher(*(one(1) for _ in range(1_000)), one(2), one(3))
+    batches = batcher(*(queued(1) for _ in range(1_000)), queued(2), queued(3))
     for _ in range(3):
         taken = batches.take(256, NOW)
         assert sorted(sessions(taken)) == [1, 2, 3]
         assert batches.take(256, NOW) == []
         batches.done(taken, NOW)
         for other in (2, 3):
-            batches.put(one(other), NOW)
+            batches.put(queued(other), NOW)
     assert len(batches) == 997 + 2
 
 
 def test_most_numerous_go_with_every_statement() -> None:
     """However many others there are, each of whom serves something else."""
-    strange = [one(1_000 + number, f"/strange/{number}") for number in range(200)]
-    batches = batcher(*strange, *(one(number) for number in range(100)))
+    strange = [queued(1_000 + number, f"/strange/{number}") for number in range(200)]
+    batches = batcher(*strange, *(queued(number) for number in range(100)))
     seen: Counter[int] = Counter()
     for turn in range(200 // (MOST_KINDS - 1) + 1):
         taken = batches.take(256, NOW)
@@ -93,7 +93,7 @@ def test_most_numerous_go_with_every_statement() -> None:
         batches.done(taken, NOW)
         for each in taken:
             if each.exchange.session < 1_000:
-                batches.put(one(each.exchange.session), NOW)
+                batches.put(queued(each.exchange.session), NOW)
     assert all(seen[each.exchange.session] == 1 for each in strange), "one waits for ever"
     assert min(seen[number] for number in range(100)) > 20
 
@@ -101,8 +101,8 @@ def test_most_numerous_go_with_every_statement() -> None:
 def test_two_kinds_get_equal_shares() -> None:
     """When there are more than go into a statement."""
     batches = batcher(
-        *(one(number) for number in range(300)),
-        *(one(1_000 + number, "/d") for number in range(30)),
+        *(queued(number) for number in range(300)),
+        *(queued(1_000 + number, "/d") for number in range(30)),
     )
     taken = batches.take(64, NOW)
     assert Counter(each.exchange.scope.path for each in taken) == {"/c": 34, "/d": 30}
@@ -110,17 +110,17 @@ def test_two_kinds_get_equal_shares() -> None:
 
 def test_lifetimes_are_no_kinds() -> None:
     """Agents of one farm, each with some time left, share what they claim."""
-    batches = batcher(*(one(number, lifetime_s=float(number)) for number in range(100)))
+    batches = batcher(*(queued(number, lifetime_s=float(number)) for number in range(100)))
     assert len(batches.take(256, NOW)) == 100
 
 
 def test_statement_takes_so_many_tasks_reports_and_characters() -> None:
     """But at least one exchange, and nothing is lost."""
-    wanting = batcher(*(one(number, want=LARGE_TASKS) for number in range(9)))
+    wanting = batcher(*(queued(number, want=LARGE_TASKS) for number in range(9)))
     assert len(wanting.take(256, NOW)) == MOST_TASKS // LARGE_TASKS
-    telling = batcher(*(one(number, want=0, reports=LARGE_TASKS) for number in range(9)))
+    telling = batcher(*(queued(number, want=0, reports=LARGE_TASKS) for number in range(9)))
     assert len(telling.take(256, NOW)) == MOST_TASKS // LARGE_TASKS
-    long = batcher(*(one(number, reports=1, chars=MOST_CHARS // 3) for number in range(9)))
+    long = batcher(*(queued(number, reports=1, chars=MOST_CHARS // 3) for number in range(9)))
     taken = long.take(256, NOW)
     assert len(taken) == 3
     assert (len(long), long.common) == (6, 6)
@@ -129,12 +129,12 @@ def test_statement_takes_so_many_tasks_reports_and_characters() -> None:
 def test_large_exchange_has_a_statement_of_its_own() -> None:
     """Many tasks, many campaigns, many characters."""
     large = [
-        one(1, want=LARGE_TASKS + 1),
-        one(2, want=0, reports=LARGE_TASKS + 1),
-        one(3, reports=LARGE_CAMPAIGNS + 1, campaigns=LARGE_CAMPAIGNS + 1),
-        one(4, reports=1, chars=MOST_CHARS),
+        queued(1, want=LARGE_TASKS + 1),
+        queued(2, want=0, reports=LARGE_TASKS + 1),
+        queued(3, reports=LARGE_CAMPAIGNS + 1, campaigns=LARGE_CAMPAIGNS + 1),
+        queued(4, reports=1, chars=MOST_CHARS),
     ]
-    batches = batcher(*large, one(5))
+    batches = batcher(*large, queued(5))
     assert sessions(batches.take(256, NOW)) == [5]
     assert [batches.take_large(NOW) for _ in range(5)] == [*large, None]
 
@@ -143,19 +143,19 @@ def test_exchange_that_made_a_statement_fail_goes_alone_for_a_while() -> None:
     """Then with the others again."""
     batches = batcher()
     batches.set_apart(1, NOW)
-    batches.put(one(1), NOW)
+    batches.put(queued(1), NOW)
     assert batches.take(256, NOW) == []
     taken = batches.take_large(NOW)
     assert taken is not None
     batches.done([taken], NOW)
     later = NOW + APART_S
-    batches.put(one(1), later)
+    batches.put(queued(1), later)
     assert sessions(batches.take(256, later)) == [1]
 
 
 def test_exchange_without_a_waiting_caller_is_left_out() -> None:
     """It keeps nobody behind it from standing in line."""
-    some = [one(1), one(1), one(1), one(2, want=LARGE_TASKS + 1), one(2)]
+    some = [queued(1), queued(1), queued(1), queued(2, want=LARGE_TASKS + 1), queued(2)]
     batches = batcher(*some)
     for number in (0, 1, 3):
         some[number].callback = None

@@ -63,10 +63,10 @@ def test_exchanges_share_statements_the_more_come(per_s: float, together: float)
 
 def test_few_agents_of_short_tasks_cost_less_together() -> None:
     """What one gateway gets shares statements; through many, exchanges go alone."""
-    one, many = (capacity(Need(agents, 0.2), COSTS) for agents in (8_000, 80_000))
-    assert one.together > 30
-    assert one.exchange_cores / one.exchanges_per_s < COSTS.exchanges_us(1, 1) / 4e6
-    assert many.exchanges_per_s == 10 * one.exchanges_per_s
+    value, many = (capacity(Need(agents, 0.2), COSTS) for agents in (8_000, 80_000))
+    assert value.together > 30
+    assert value.exchange_cores / value.exchanges_per_s < COSTS.exchanges_us(1, 1) / 4e6
+    assert many.exchanges_per_s == 10 * value.exchanges_per_s
 
 
 @pytest.mark.parametrize("wrong", [{"agents": 0}, {"batch": 0}, {"cores": 0}, {"task_s": 0.0}])

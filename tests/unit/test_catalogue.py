@@ -31,14 +31,17 @@ language plpgsql
 @pytest.mark.parametrize("name", sorted(all_statements()))
 def test_each_statement_is_whole(name: str) -> None:
     """It loads alone, and what it gives is what its own file says."""
-    one = find(name)
-    assert one == all_statements()[name]
-    if one.offer is not None:
+    statement = find(name)
+    assert statement == all_statements()[name]
+    if statement.offer is not None:
         # `permit` does not learn these.
-        assert one.parameters.keys().isdisjoint({"paths", "campaigns", "beats", "hellos"})
-        assert one.offer.instead is None or find(one.offer.instead).rights == one.rights
-        assert one.is_for("manager")
-    if one.on_standby and one.is_function:
+        assert statement.parameters.keys().isdisjoint({"paths", "campaigns", "beats", "hellos"})
+        assert (
+            statement.offer.instead is None
+            or find(statement.offer.instead).rights == statement.rights
+        )
+        assert statement.is_for("manager")
+    if statement.on_standby and statement.is_function:
         text = files_of("functions")[name].read_text("utf-8")
         reads = re.search(r"^language \w+ (stable|immutable)\b", text, re.MULTILINE)
         assert reads, "a standby writes nothing"
@@ -47,15 +50,25 @@ def test_each_statement_is_whole(name: str) -> None:
 def test_function_is_called_by_its_signature() -> None:
     """Each value is a parameter, with the type that the function takes."""
     header = "-- @roles manager\n-- @gateway submitter, wakes, up to 5\n-- @repeat once"
-    one = parsed("f", FUNCTION.format(header=header), is_function=True)
-    assert one.text == (
+    statement = parsed("f", FUNCTION.format(header=header), is_function=True)
+    assert statement.text == (
         "select moved, last from taskq.f("
         "%(path)s::text, %(tasks)s::bigint[], %(at)s::numeric(10, 2))"
     )
-    assert dict(one.parameters) == {"path": "text", "tasks": "bigint[]", "at": "numeric(10, 2)"}
-    assert one.offer == Offer("submitter", wakes=True, most=5)
-    assert (one.is_repeatable, one.on_standby, one.is_function) == (False, False, True)
-    assert [role for role in ("manager", "submitter", "agent") if one.is_for(role)] == ["manager"]
+    assert dict(statement.parameters) == {
+        "path": "text",
+        "tasks": "bigint[]",
+        "at": "numeric(10, 2)",
+    }
+    assert statement.offer == Offer("submitter", wakes=True, most=5)
+    assert (statement.is_repeatable, statement.on_standby, statement.is_function) == (
+        False,
+        False,
+        True,
+    )
+    assert [role for role in ("manager", "submitter", "agent") if statement.is_for(role)] == [
+        "manager"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +127,7 @@ def test_function_gets_its_rights_and_its_plan() -> None:
         "security definer",
         "set search_path = pg_catalog, pg_temp",
         "set plan_cache_mode = force_generic_plan",
-        *(f"set {one}" for one in PLANS["by-key"]),
+        *(f"set {name}" for name in PLANS["by-key"]),
     ]
     inlined = text.format(header="-- @roles owner").replace("plpgsql", "sql immutable")
     assert definition("f", inlined) == inlined

@@ -29,7 +29,7 @@ REMOVES = {
 def test_each_flag_takes_one_kind_of_value() -> None:
     """A flag with a second meaning mostly takes another kind of value, or is a switch."""
     for flag, of in flags().items():
-        kinds = {shape(one): command for command, one in of}
+        kinds = {shape(option): command for command, option in of}
         assert len(kinds) == 1, (flag, kinds)
 
 
@@ -37,18 +37,18 @@ def test_each_flag_has_one_meaning_in_all_commands() -> None:
     """Where commands describe it in different words, what they have in common is written down."""
     texts: dict[str, set[str | None]] = defaultdict(set)
     for flag, of in flags().items():
-        texts[flag] = {one.help for _, one in of}
+        texts[flag] = {option.help for _, option in of}
     assert {flag for flag, found in texts.items() if len(found) > 1} == MEANINGS.keys()
     assert PAGE.read_text(encoding="utf-8") == page(), "run `make schema`"
 
 
 def test_each_default_has_a_unit_where_its_option_is_a_time_or_a_size() -> None:
     """A default that is a bare number would leave open what it counts."""
-    times = [one for _, one in options() if one.metavar in {"TIME", "SIZE", "TIME|none"}]
+    times = [option for _, option in options() if option.metavar in {"TIME", "SIZE", "TIME|none"}]
     assert len(times) > 10
-    for one in times:
-        default = re.search(r"default: (.*?)\]", one.help or "")
-        assert default is None or not re.fullmatch(r"[\d.,]+", default[1]), one.help
+    for option in times:
+        default = re.search(r"default: (.*?)\]", option.help or "")
+        assert default is None or not re.fullmatch(r"[\d.,]+", default[1]), option.help
 
 
 def test_commands_that_remove_something_have_a_dry_run() -> None:
@@ -61,9 +61,9 @@ def test_commands_that_remove_something_have_a_dry_run() -> None:
 def test_all_commands_take_the_same_connection_under_one_heading() -> None:
     """Only the script for completion needs no queue; what reads may read from a standby."""
     names: dict[str, set[str]] = defaultdict(set)
-    for command, one in options():
-        if one.name in CONNECTION:
-            names[command].add(one.name)
+    for command, option in options():
+        if option.name in CONNECTION:
+            names[command].add(option.name)
     assert {command for command, _ in options()} == names.keys()
     assert {frozenset(found) for found in names.values()} == {
         frozenset({"dsn", "url"}),

@@ -67,7 +67,7 @@ def read(row: dict[str, Any], options: SourceOptions) -> tuple[list[Record], lis
 
 
 def seeds(row: dict[str, Any], options: SourceOptions) -> Iterator[Seed]:
-    return (one for one in read(row, options)[0] if isinstance(one, Seed))
+    return (line for line in read(row, options)[0] if isinstance(line, Seed))
 
 
 def text_of(row: dict[str, Any]) -> str:
@@ -161,9 +161,9 @@ def test_molecules_and_fields_are_those_that_rdkit_reads(row: dict[str, Any]) ->
     """In its order, with each of its values; of a repeated field it keeps the last alone."""
     supplier = Chem.ForwardSDMolSupplier(io.BytesIO(text_of(row).encode()), sanitize=False)
     theirs = [
-        (one.GetProp("_Name"), one.GetPropsAsDict(autoConvertStrings=False))
-        for one in supplier
-        if one is not None
+        (molecule.GetProp("_Name"), molecule.GetPropsAsDict(autoConvertStrings=False))
+        for molecule in supplier
+        if molecule is not None
     ]
     ours = [(seed.payload["name"], seed.payload["fields"]) for seed in seeds(row, options_of(row))]
     assert [name for name, _ in ours] == [name for name, _ in theirs]

@@ -83,10 +83,12 @@ def test_images_are_made_of_files_that_exist_and_begin_commands() -> None:
     _, *stages = re.split(r"^FROM \$\{PYTHON\} AS ", text, flags=re.MULTILINE)
     build, *images = stages
     sources = [
-        one for line in re.findall(r"^COPY (.*) \S+$", build, re.MULTILINE) for one in line.split()
+        part
+        for line in re.findall(r"^COPY (.*) \S+$", build, re.MULTILINE)
+        for part in line.split()
     ]
     assert {"setup.cfg", "sql", "taskq"} < set(sources)
-    assert [one for one in sources if not (ROOT / one).exists()] == []
+    assert [source for source in sources if not (ROOT / source).exists()] == []
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
     (extras,) = re.findall(r"'\.\[(.*)\]'", build)

@@ -24,15 +24,15 @@ OBJECTS = [
     if path.name != "kustomization.yaml"
     for manifest in objects(path.read_text(encoding="utf-8"))
 ]
-RUNNING = [(name, one) for name, one in OBJECTS if one["kind"] in {"Deployment", "Job"}]
+RUNNING = [(name, record) for name, record in OBJECTS if record["kind"] in {"Deployment", "Job"}]
 each_running = pytest.mark.parametrize(
-    "manifest", [one for _, one in RUNNING], ids=[name for name, _ in RUNNING]
+    "manifest", [record for _, record in RUNNING], ids=[name for name, _ in RUNNING]
 )
 
 
 def of_kind(kind: str) -> dict[str, Any]:
     """Return the one manifest of a kind."""
-    (manifest,) = [one for _, one in OBJECTS if one["kind"] == kind]
+    (manifest,) = [record for _, record in OBJECTS if record["kind"] == kind]
     return manifest
 
 
@@ -73,8 +73,8 @@ def test_kustomization_has_all_that_stays() -> None:
     whole = yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text(encoding="utf-8"))
     names = {name for name, _ in OBJECTS}
     assert set(whole["resources"]) == names - {"agents-job.yaml"}
-    used = {container_of(one)["image"] for name, one in RUNNING if name in whole["resources"]}
-    assert {f"{one['name']}:{one['newTag']}" for one in whole["images"]} == used
+    used = {container_of(record)["image"] for name, record in RUNNING if name in whole["resources"]}
+    assert {f"{image['name']}:{image['newTag']}" for image in whole["images"]} == used
 
 
 def test_manifests_are_of_the_chart_as_it_is() -> None:
@@ -88,7 +88,7 @@ def test_manifests_are_of_the_chart_as_it_is() -> None:
 def test_agents_of_the_job_are_those_of_the_deployment() -> None:
     """Apart from the options that let them begin apart, and leave."""
     stay, leave = (
-        next(one for name, one in RUNNING if name == file)
+        next(record for name, record in RUNNING if name == file)
         for file in ("agents.yaml", "agents-job.yaml")
     )
     more = {*container_of(leave)["args"]} - {*container_of(stay)["args"]}
@@ -105,17 +105,17 @@ def test_commands_parse_and_their_files_are_mounted(manifest: dict[str, Any]) ->
     options_of(manifest)
     container, volumes = container_of(manifest), pod_of(manifest)["volumes"]
     items = {
-        one["name"]: {item["path"] for item in one.get("secret", {}).get("items", [])}
-        for one in volumes
+        volume["name"]: {item["path"] for item in volume.get("secret", {}).get("items", [])}
+        for volume in volumes
     }
-    mounts = {one["mountPath"]: items[one["name"]] for one in container["volumeMounts"]}
-    values = [one["value"] for one in container["env"]]
+    mounts = {mount["mountPath"]: items[mount["name"]] for mount in container["volumeMounts"]}
+    values = [record["value"] for record in container["env"]]
     for file in re.findall(
         r"(?:^|=)(/etc/\S+)", "\n".join([*container["args"], *values]), re.MULTILINE
     ):
         assert Path(file).name in mounts[str(Path(file).parent)]
-    for one in container["volumeMounts"]:
-        assert one.get("readOnly", False) == bool(items[one["name"]])
+    for mount in container["volumeMounts"]:
+        assert mount.get("readOnly", False) == bool(items[mount["name"]])
 
 
 @each_running
@@ -144,7 +144,7 @@ def test_secrets_are_files_that_the_page_says_how_to_make(manifest: dict[str, An
         (name, key) for name, rest in commands for key in re.findall(r"--from-file=([^\s=]+)", rest)
     }
     assert {*secret_keys(manifest)} <= documented
-    assert all("valueFrom" not in one for one in container["env"])
+    assert all("valueFrom" not in value for value in container["env"])
     assert not re.search(r"tq[ems]_|password|//\w+:", str([container["args"], container["env"]]))
 
 
@@ -152,13 +152,13 @@ def test_secrets_are_files_that_the_page_says_how_to_make(manifest: dict[str, An
 def test_pods_have_the_time_that_their_program_asks_for(manifest: dict[str, Any]) -> None:
     """Between SIGTERM and SIGKILL."""
     given = options_of(manifest)
-    asked = sum(given.get(one) or 0 for one in ("drain_s", "grace_s", "stop_s", "farewell_s"))
+    asked = sum(given.get(name) or 0 for name in ("drain_s", "grace_s", "stop_s", "farewell_s"))
     assert asked < pod_of(manifest).get("terminationGracePeriodSeconds", 30)
 
 
 def test_all_that_is_about_gateways_finds_them() -> None:
     """Probes, Service, budget and agents name what the Deployment of gateways has."""
-    gateway = next(one for name, one in RUNNING if name == "gateway.yaml")
+    gateway = next(record for name, record in RUNNING if name == "gateway.yaml")
     container, service = container_of(gateway), of_kind("Service")
     (port,) = container["ports"]
     assert port["containerPort"] == options_of(gateway)["listen"][1]
@@ -191,11 +191,11 @@ def test_all_that_is_about_gateways_finds_them() -> None:
 
 def test_agents_of_the_job_leave_and_those_of_the_deployment_stay() -> None:
     """Else pods would be started again and again, or for ever."""
-    agents = {name: one for name, one in RUNNING if name.startswith("agents")}
-    given = {name: options_of(one) for name, one in agents.items()}
+    agents = {name: record for name, record in RUNNING if name.startswith("agents")}
+    given = {name: options_of(agent) for name, agent in agents.items()}
     assert given["agents.yaml"].get("idle_timeout_s") is None
     assert given["agents-job.yaml"]["idle_timeout_s"] == 300
     assert pod_of(agents["agents-job.yaml"])["restartPolicy"] == "Never", (
         "podFailurePolicy wants it"
     )
-    assert not any(one["until_empty"] for one in given.values())
+    assert not any(record["until_empty"] for record in given.values())

@@ -26,7 +26,7 @@ def _keys() -> dict[str, object]:
     """Return the keys that the parser takes, with the defaults of its values."""
     seed = {f"seed.{name}": None for name in ("file", "format", "sweep")}
     seed |= {f"seed.{field.name}": field.default for field in fields(SourceOptions)}
-    return {one.key: one.default for one in SETTINGS} | seed
+    return {setting.key: setting.default for setting in SETTINGS} | seed
 
 
 def test_tables_are_those_of_the_declarations() -> None:

@@ -43,20 +43,22 @@ def cells(title: str, column: int) -> Iterator[str]:
 def every(kind: type[TaskqError]) -> Iterator[type[TaskqError]]:
     """Yield an exception and all its kinds that are imported."""
     yield kind
-    for one in kind.__subclasses__():
-        yield from every(one)
+    for error in kind.__subclasses__():
+        yield from every(error)
 
 
 def test_table_of_exceptions_is_that_of_their_texts() -> None:
     """`make schema` writes it."""
     assert page() == TEXT, "run `make schema`"
-    assert all((one.__doc__ or "").count(".") for one in exceptions())
+    assert all((error.__doc__ or "").count(".") for error in exceptions())
 
 
 def test_exit_codes_are_those_of_the_code() -> None:
     """Of commands, of agents, and of `taskq-agent try`."""
     assert issubclass(early_exits.TimedOut, TaskqError)
-    raised = {one.exit_code for one in every(TaskqError) if one.__module__.startswith("taskq")}
+    raised = {
+        error.exit_code for error in every(TaskqError) if error.__module__.startswith("taskq")
+    }
     agents = {value for name, value in vars(exit_codes).items() if name.isupper()}
     tried = {os.EX_OK, os.EX_UNAVAILABLE, os.EX_TEMPFAIL, os.EX_DATAERR}
     documented = {int(code) for code in cells("Exit codes", 0) if code.isdecimal()}

@@ -127,7 +127,11 @@ def test_commands_and_options_that_pages_show_exist(page: Path) -> None:
             found = command.get_command(context, name)
             assert found is not None, words
             command = found
-        options = {text for one in command.params for text in (*one.opts, *one.secondary_opts)}
+        options = {
+            text
+            for parameter in command.params
+            for text in (*parameter.opts, *parameter.secondary_opts)
+        }
         before = rest[: rest.index("--")] if "--" in rest else rest
         said = {word.partition("=")[0] for word in before if word.startswith("--")}
         assert said - options - {"--help"} == set(), words

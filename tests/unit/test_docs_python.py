@@ -18,10 +18,10 @@ SECTIONS = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$", re.MULTILIN
 
 def _documented() -> Iterator[tuple[str, object]]:
     for name in taskq.__all__:
-        one = getattr(taskq, name)
-        yield name, one
-        if inspect.isclass(one):
-            for inner, member in vars(one).items():
+        value = getattr(taskq, name)
+        yield name, value
+        if inspect.isclass(value):
+            for inner, member in vars(value).items():
                 if not inner.startswith("_") and (callable(member) or isinstance(member, property)):
                     yield f"{name}.{inner}", member
 
@@ -41,8 +41,8 @@ def _sections(text: str) -> dict[str, list[tuple[str, str]]]:
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_arguments_and_errors_stand_in_sections(name: str) -> None:
     """Prose such as `limit: most groups.` or `Raise X` is read by people alone."""
-    one = DOCUMENTED[name]
-    text = inspect.getdoc(one) or ""
+    value = DOCUMENTED[name]
+    text = inspect.getdoc(value) or ""
     assert text
     prose = SECTIONS.split(text)[0]
     assert not re.search(r"^[a-z_]+(, [a-z_]+)*: |[Rr]aises? `", prose, re.MULTILINE), prose
@@ -50,7 +50,7 @@ def test_arguments_and_errors_stand_in_sections(name: str) -> None:
     for _, said in sections.get("Args", []):
         assert re.match(r"[A-Z\"`0-9]", said), said
     if sections.get("Args"):
-        known = set(inspect.signature(one).parameters)  # type: ignore[arg-type]
+        known = set(inspect.signature(value).parameters)  # type: ignore[arg-type]
         assert {argument for argument, _ in sections["Args"]} <= known
     for error, _ in sections.get("Raises", []):
         assert any(hasattr(place, error) for place in (errors, builtins, concurrent.futures)), error

@@ -28,7 +28,7 @@ def test_style_names_words_to_avoid() -> None:
     assert {"whoever", "beside", "told", "is said"} < set(WORDS)
 
 
-@pytest.mark.parametrize("page", [one for one in PAGES if one.name != "style.md"], ids=of_page)
+@pytest.mark.parametrize("page", [path for path in PAGES if path.name != "style.md"], ids=of_page)
 def test_pages_use_plain_words(page: Path) -> None:
     """Outside of code and links."""
     text = CODE.sub("", ANY_BLOCK.sub("", page.read_text(encoding="utf-8")))
@@ -40,15 +40,15 @@ def messages(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return text
-    strings = (one.value for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Constant))
-    return "\n".join(one for one in strings if isinstance(one, str))
+    strings = (node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+    return "\n".join(string for string in strings if isinstance(string, str))
 
 
 @pytest.mark.parametrize("folder", ["agents", "benchmarks", "cli", "sql", "taskq"])
 def test_messages_are_in_plain_words(folder: str) -> None:
     """Errors, warnings, log lines, help, and the texts of pages."""
     kinds = ("py", "sql", "html", "js")
-    files = [one for kind in kinds for one in (ROOT / folder).rglob(f"*.{kind}")]
+    files = [path for kind in kinds for path in (ROOT / folder).rglob(f"*.{kind}")]
     assert len(files) > 20
     found = {
         str(path.relative_to(ROOT)): words
@@ -77,7 +77,7 @@ def prose(path: Path) -> str:
 @pytest.mark.parametrize("folder", ["agents", "benchmarks", "cli", "sql", "taskq", "tests"])
 def test_code_is_explained_in_plain_words(folder: str) -> None:
     """What is quoted is code."""
-    files = [one for suffix in ("py", "sql") for one in (ROOT / folder).rglob(f"*.{suffix}")]
+    files = [path for suffix in ("py", "sql") for path in (ROOT / folder).rglob(f"*.{suffix}")]
     assert len(files) > 20
     found = {
         str(path.relative_to(ROOT)): words

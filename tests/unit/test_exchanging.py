@@ -66,7 +66,7 @@ class Queue:
 
     def named(self, name: str) -> list[Query]:
         """Return the statements of a name."""
-        return [one for one in self.exchange if one.name == name]
+        return [query for query in self.exchange if query.name == name]
 
 
 def claims(*leases: str, scope: Scope = SERVING) -> list[ExchangeRequest]:
@@ -94,7 +94,7 @@ def test_empty_campaign_is_struck_out_and_the_next_tried() -> None:
     (answer,) = run(exchanges.steps(claims("l")), queue)
     assert isinstance(answer, Answer)
     assert (answer.tasks, answer.unfinished) == ((), 5)
-    assert [one.values["campaign"] for one in queue.named("exchange")] == [1, 2, 3][:TRIES]
+    assert [query.values["campaign"] for query in queue.named("exchange")] == [1, 2, 3][:TRIES]
     run(exchanges.steps(claims("m")), queue)
     assert queue.named("exchange")[TRIES].values["campaign"] == 4
 
@@ -107,7 +107,7 @@ def test_repeated_claim_goes_to_the_campaign_of_the_first() -> None:
     clock.now += 5
     queue.waiting = {2: 1, 1: 0}
     run(exchanges.steps(claims("l")), queue)
-    assert [one.values["campaign"] for one in queue.named("exchange")][:2] == [1, 1]
+    assert [query.values["campaign"] for query in queue.named("exchange")][:2] == [1, 1]
 
 
 def test_gathered_claims_are_spread_over_campaigns_in_groups() -> None:
@@ -116,7 +116,7 @@ def test_gathered_claims_are_spread_over_campaigns_in_groups() -> None:
     leases = [f"l{number}" for number in range(2 * GROUP)]
     answers = run(Exchanges(Clock()).steps(claims(*leases)), queue)
     assert all(isinstance(answer, Answer) and len(answer.tasks) == 1 for answer in answers)
-    called = [one.values["campaign"] for one in queue.named("exchange")]
+    called = [query.values["campaign"] for query in queue.named("exchange")]
     assert len(called) == len(set(called)) <= 2
 
 
@@ -157,7 +157,8 @@ def test_rounded_lifetime_is_never_longer_and_never_much_shorter() -> None:
 def servable(desires: dict[int, float]) -> list[dict[str, Any]]:
     """Return a draw as the queue tells it."""
     return [
-        {"campaign_id": one, "desire": desire, "revision": 1} for one, desire in desires.items()
+        {"campaign_id": number, "desire": desire, "revision": 1}
+        for number, desire in desires.items()
     ]
 
 

@@ -28,10 +28,14 @@ WORDS = st.sampled_from(
 
 def test_and_binds_closer_than_or_and_not_closest() -> None:
     """As everywhere; keywords are written as one likes."""
-    one, two, three = (FieldComparison((name,), "=", (name,)) for name in ("key", "host", "site"))
+    comparison, two, three = (
+        FieldComparison((name,), "=", (name,)) for name in ("key", "host", "site")
+    )
     text = 'key = "key" OR not host = \'host\' And site="site"'
-    assert parse(text) == Or((one, And((Not(two), three))))
-    assert parse('(key="key" or host="host") and site="site"') == And((Or((one, two)), three))
+    assert parse(text) == Or((comparison, And((Not(two), three))))
+    assert parse('(key="key" or host="host") and site="site"') == And(
+        (Or((comparison, two)), three)
+    )
 
 
 def test_not_equal_and_not_in_are_negations() -> None:

@@ -132,7 +132,7 @@ def test_site_is_judged_without_its_few_bad_hosts() -> None:
         *(group(f"b{n}", attempts=100, site="beta") for n in range(5)),
         *(failed(f"g{n}", 40, site="gamma") for n in range(3)),
     ]
-    sites = {one.name: one for one in compare_places("site", [], sample, [])}
+    sites = {place.name: place for place in compare_places("site", [], sample, [])}
     assert sites["alpha"].apart == ["hole"]
     assert not sites["alpha"].verdict
     assert "100 % of 120 attempts fail here" in sites["gamma"].verdict
@@ -148,7 +148,7 @@ def test_rate_that_may_be_chance_has_a_word_of_its_own() -> None:
     groups = [group(f"h{n}", attempts=95) for n in range(4)]
     groups += [failed(f"h{n}", 5) for n in range(4)]
     groups += [group("g", attempts=28, site="gamma"), failed("g", 3, site="gamma")]
-    by_name = {one.name: one for one in compare_places("site", [], groups, [])}
+    by_name = {place.name: place for place in compare_places("site", [], groups, [])}
     assert by_name["gamma"].verdict == ""
     assert by_name["gamma"].remark.startswith(
         "9.7 % of 31 attempts fail here, which is not clearly more than elsewhere: "
@@ -159,18 +159,18 @@ def test_rate_that_may_be_chance_has_a_word_of_its_own() -> None:
 def test_failing_places_come_before_slow_ones_and_bans_last() -> None:
     """However many slots they have."""
     groups = [group(f"h{n}", times=ran([0.9, 1, 1.1] * 30)) for n in range(4)]
-    groups = [replace(one, attempts=90) for one in groups]
+    groups = [replace(attempts, attempts=90) for attempts in groups]
     slow = replace(group("slow", times=ran([4.5, 5, 5.5] * 30)), attempts=90)
     groups += [slow, failed("hole", 9), failed("gone", 9)]
     ban = Ban("host", "gone", "sold", "me", datetime.now(timezone.utc), None)
-    names = [one.name for one in compare_places("host", [], groups, [ban])]
+    names = [place.name for place in compare_places("host", [], groups, [ban])]
     assert (names[:2], names[-1]) == (["hole", "slow"], "gone")
 
 
 def test_loss_by_a_ban_is_the_share_of_the_work() -> None:
     """Of the successes; the rest has to do that as well."""
     groups = [group("h", attempts=92, site="s"), group("g", attempts=8, site="gamma")]
-    by_name = {one.name: one for one in compare_places("site", [], groups, [])}
+    by_name = {place.name: place for place in compare_places("site", [], groups, [])}
     loss = "it does 8.0 % of the work; without it the rest takes 1.09 times as long"
     assert by_name["gamma"].loss == loss
     (alone,) = compare_places("site", [], groups[:1], [])
@@ -191,7 +191,7 @@ def test_reason_of_a_ban_is_the_failure_and_no_share() -> None:
     groups = [group(f"h{n}", attempts=50) for n in range(4)]
     groups += [failed("bad", 20, "exit-9")]
     groups += [replace(group("dead", "lost", 4), session_id=n) for n in range(5)]
-    bans = {one.name: one.proposal for one in compare_places("host", [], groups, [])}
+    bans = {place.name: place.proposal for place in compare_places("host", [], groups, [])}
     assert bans["bad"] == "taskq host ban --why exit-9 --until 1d bad"
     assert bans["dead"] == "taskq host ban --why 'agents are lost here' --until 1d dead"
 
@@ -200,7 +200,7 @@ def test_one_bad_host_of_two_is_no_bad_site() -> None:
     """The ban of a site for one host would cost the other."""
     groups = [group(f"h{n}", attempts=90, site=f"s{n // 2}") for n in range(8)]
     groups += [failed("h7", 90, site="s3")]
-    assert not any(one.proposal for one in compare_places("site", [], groups, []))
+    assert not any(place.proposal for place in compare_places("site", [], groups, []))
     hosts = compare_places("host", [], groups, [])
     assert [host.name for host in hosts if host.proposal] == ["h7"]
     groups += [failed("h6", 60, site="s3")]
@@ -215,8 +215,8 @@ def _sites(*groups: AttemptGroup) -> dict[str, Place]:
         for n in range(6)
         for path in ("/c", "/d")
     ]
-    well = [replace(one, attempts=90) for one in well]
-    return {one.name: one for one in compare_places("site", [], [*well, *groups], [])}
+    well = [replace(attempts, attempts=90) for attempts in well]
+    return {place.name: place for place in compare_places("site", [], [*well, *groups], [])}
 
 
 @pytest.mark.parametrize(
@@ -248,9 +248,9 @@ def test_loss_of_an_agent_is_one_event() -> None:
     lost = group("dead", "lost", 20)
     again = [replace(lost, session_id=n, attempts=2) for n in range(5)]
     for accused, groups in ((False, [lost]), (True, again)):
-        places = {one.name: one for one in compare_places("host", [], [*well, *groups], [])}
+        places = {place.name: place for place in compare_places("host", [], [*well, *groups], [])}
         assert places["dead"].is_failing == accused
-        assert places["dead"].bad == sum(one.attempts for one in groups)
+        assert places["dead"].bad == sum(attempts.attempts for attempts in groups)
 
 
 def test_attempts_from_before_a_change_count_for_no_verdict() -> None:
@@ -262,11 +262,11 @@ def test_attempts_from_before_a_change_count_for_no_verdict() -> None:
     since = [
         replace(group(host, times=ran([4.5, 5, 5.5] * 20)), attempts=60) for host in ("h1", "new")
     ]
-    places = {one.name: one for one in compare_places("host", [], [*before, *since], [])}
-    assert not any(one.verdict for one in places.values())
+    places = {place.name: place for place in compare_places("host", [], [*before, *since], [])}
+    assert not any(place.verdict for place in places.values())
     assert places["h0"].attempts == 90
     bad = replace(failed("h0", 40), outdated=True)
-    places = {one.name: one for one in compare_places("host", [], [*before, *since, bad], [])}
+    places = {place.name: place for place in compare_places("host", [], [*before, *since, bad], [])}
     assert (places["h0"].bad, places["h0"].verdict) == (0, "")
 
 
@@ -277,5 +277,5 @@ def test_campaign_that_fails_since_a_change_says_so() -> None:
     changed = "; before the campaign or its inputs were last changed, or it was resumed, "
     assert verdict([*since, *before]).why.endswith(f"{changed}0 % of 120 attempts did")
     assert changed not in verdict(since).why
-    worse = [replace(one, outdated=True) for one in since]
+    worse = [replace(attempts, outdated=True) for attempts in since]
     assert changed not in verdict([*since, *worse]).why

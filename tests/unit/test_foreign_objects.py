@@ -206,7 +206,7 @@ def test_functions_of_c_are_the_same_in_each_process() -> None:
         "ethanol.SetIntProp('n', 1)",
         "weight(1) if 0 else 0",
     ]
-    assert [of_program(before=one) == first for one in changed] == [False, False, True]
+    assert [of_program(before=name) == first for name in changed] == [False, False, True]
     assert of_program(wanted=2) != first
 
 

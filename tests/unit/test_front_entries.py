@@ -153,8 +153,8 @@ def test_entries_are_handed_out_in_order_and_once() -> None:
     buffer = Buffer(CAMPAIGN, 0.0)
     buffer.put(entries(0, 1, 2, 3, 4))
     shares = [buffer.claim(2, 0.0, opened) for _ in range(4)]
-    assert [[one.task.task for one in share] for share in shares] == [[0, 1], [2, 3], [4], []]
-    assert {one.task.campaign for share in shares for one in share} == {CAMPAIGN}
+    assert [[value.task.task for value in share] for share in shares] == [[0, 1], [2, 3], [4], []]
+    assert {value.task.campaign for share in shares for value in share} == {CAMPAIGN}
 
 
 def test_entry_that_is_not_good_is_not_handed_out_and_counts_as_none() -> None:

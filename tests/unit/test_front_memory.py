@@ -115,5 +115,5 @@ def test_one_look_is_bounded() -> None:
     for campaign in range(3 * MOST_PROBED):
         depths.want(campaign, 0)
     looked = [depths.due(0) for _ in range(4)]
-    assert [len(one) for one in looked] == [MOST_PROBED] * 3 + [0]
-    assert len({campaign for one in looked for campaign in one}) == 3 * MOST_PROBED
+    assert [len(row) for row in looked] == [MOST_PROBED] * 3 + [0]
+    assert len({campaign for row in looked for campaign in row}) == 3 * MOST_PROBED

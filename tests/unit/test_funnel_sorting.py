@@ -19,11 +19,11 @@ NUMBERS = st.decimals(allow_nan=False, allow_infinity=False)
 @given(st.lists(NUMBERS, max_size=20))
 def test_keys_are_in_the_order_of_the_numbers(numbers: list[Decimal]) -> None:
     """Also as the beginning of lines that go on with a space; equal numbers have one key."""
-    lines = sorted(numbers, key=lambda one: f"{sort_key(one)} ")
-    assert lines == sorted(numbers, key=lambda one: (one, f"{sort_key(one)} "))
-    for one in numbers:
+    lines = sorted(numbers, key=lambda number: f"{sort_key(number)} ")
+    assert lines == sorted(numbers, key=lambda number: (number, f"{sort_key(number)} "))
+    for number in numbers:
         for other in numbers:
-            assert (sort_key(one) == sort_key(other)) == (one == other)
+            assert (sort_key(number) == sort_key(other)) == (number == other)
 
 
 @pytest.mark.parametrize("run_lines", [1, 2, 3, 100])

@@ -112,11 +112,11 @@ DEEP = st.sampled_from([0, 1, MAX_DEPTH - 4, MAX_DEPTH - 3, MAX_DEPTH - 2, MAX_D
 def is_storable(value: Any, depth: int = 1) -> bool:
     """Walk through a value."""
     if isinstance(value, str):
-        return "\x00" not in value and not any("\ud800" <= one <= "\udfff" for one in value)
+        return "\x00" not in value and not any("\ud800" <= name <= "\udfff" for name in value)
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, list):
-        return depth <= MAX_DEPTH and all(is_storable(one, depth + 1) for one in value)
+        return depth <= MAX_DEPTH and all(is_storable(item, depth + 1) for item in value)
     return True
 
 

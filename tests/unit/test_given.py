@@ -57,7 +57,7 @@ class Columns:
         (Path("ligands.smi"), "[value]"),
         (SimpleNamespace(), "[value]"),
     ],
-    ids=lambda one: type(one).__name__ if not isinstance(one, str) else None,
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else None,
 )
 def test_iterable_over_something_else_is_refused_with_a_remedy(given: Any, advice: str) -> None:
     with pytest.raises(UsageError) as raised:
@@ -84,7 +84,7 @@ def test_iterable_over_something_else_is_refused_with_a_remedy(given: Any, advic
         pa.Table.from_pylist(ROWS).to_pylist(),
         Columns().to_dicts(),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda value: type(value).__name__,
 )
 def test_iterable_over_its_elements_passes(given: Any) -> None:
     assert elements("arguments", given) is given

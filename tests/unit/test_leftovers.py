@@ -73,8 +73,8 @@ def test_database_server_of_a_killed_test_run_ends_with_it(
     """And its files go."""
     (tmp_path / "hold.py").write_text(HOLD)
     held = tmp_path / "held"
-    one = "tests/integration/compute/test_executor.py"
-    argv = ["-m", "pytest", "-q", "-n", str(workers), "-p", "hold", "-k", "begun_are", one]
+    name = "tests/integration/compute/test_executor.py"
+    argv = ["-m", "pytest", "-q", "-n", str(workers), "-p", "hold", "-k", "begun_are", name]
     tests = subprocess.Popen(
         [sys.executable, *argv],
         env={**os.environ, "PYTHONPATH": str(tmp_path), "HELD": str(held)},
@@ -112,7 +112,7 @@ def test_cases_of_the_short_run_are_the_same_in_any_order() -> None:
         )
         for seed in (1, 2)
     ]
-    one, other = ([line for line in run.stdout.split() if b"::" in line] for run in runs)
-    assert one != other
-    assert sorted(one) == sorted(other)
-    assert not any(b"[gateway" in line for line in one)
+    row, other = ([line for line in run.stdout.split() if b"::" in line] for run in runs)
+    assert row != other
+    assert sorted(row) == sorted(other)
+    assert not any(b"[gateway" in line for line in row)

@@ -116,6 +116,6 @@ def test_functions_have_the_limits_of_the_library(name: str, said: str) -> None:
 
 def test_claim_and_a_lease_ahead_have_as_many_bytes() -> None:
     """Of payloads together."""
-    texts = [files_of("functions")[one].read_text("utf-8") for one in ("take", "lease_ahead")]
+    texts = [files_of("functions")[name].read_text("utf-8") for name in ("take", "lease_ahead")]
     most = {tuple(re.findall(r"(\d+) / greatest\(c\.payload_bytes", text)) for text in texts}
     assert most == {(str(4 << 20),)}

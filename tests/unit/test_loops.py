@@ -52,7 +52,7 @@ def _pausing_loops(path: Path) -> Iterator[tuple[str, ast.While]]:
         for child in ast.iter_child_nodes(node):
             named = isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
             inner = f"{name}.{child.name}".lstrip(".") if named else name  # type: ignore[attr-defined]
-            if isinstance(child, ast.While) and any(_is_pause(one) for one in ast.walk(child)):
+            if isinstance(child, ast.While) and any(_is_pause(node) for node in ast.walk(child)):
                 yield name, child
             yield from of(child, inner)
 

@@ -123,10 +123,15 @@ def test_tasks_that_do_not_end_are_not_in_the_eta() -> None:
     bases = {1: Base(0, 0.0), 2: Base(0, 0.0), 4: Base(-50, 0.0)}
     tree = grow(statuses, bases, None, 600.0, {4: 9_999.0}, {3: gpu})
     found = [node.forecast for node in tree.nodes.values()]
-    assert [one.eta_s for one in found] == [pytest.approx(300), pytest.approx(300), None, None]
+    assert [forecast.eta_s for forecast in found] == [
+        pytest.approx(300),
+        pytest.approx(300),
+        None,
+        None,
+    ]
     text = "300 tasks in 5 min; 75 wait: no agent at work offers gpu; 323 paused"
     assert re.sub(r" \(.*\)", "", found[0].text()) == text
-    assert [one.short() for one in found] == ["5 min+", "5 min", "waits", ""]
+    assert [forecast.short() for forecast in found] == ["5 min+", "5 min", "waits", ""]
     assert found[2].text() == "75 wait: no agent at work offers gpu"
     assert found[3].text() == "323 paused"
 
@@ -200,20 +205,20 @@ def test_eta_is_as_uncertain_as_few_ends_are() -> None:
 def test_time_without_points_is_time_without_ends() -> None:
     """A campaign that stood still for a day and then ran for a minute ran for a minute."""
     found = intervals([point(1_441, 0), point(1_440, 60, working=0), point(0, 120)])
-    assert [round(one.ended_per_s, 3) for one in found] == [1.0, 0.0, 1.0]
+    assert [round(interval.ended_per_s, 3) for interval in found] == [1.0, 0.0, 1.0]
     assert found[2].end - found[2].begin == timedelta(minutes=1)
 
 
 def test_time_without_a_keeper_is_spread_out() -> None:
     """At its begin tasks were at work, so they ended in all of it."""
-    (one,) = intervals([point(100, 0), point(0, 600)])
-    assert one.ended_per_s == pytest.approx(0.1)
+    (interval,) = intervals([point(100, 0), point(0, 600)])
+    assert interval.ended_per_s == pytest.approx(0.1)
 
 
 def test_retried_tasks_are_no_negative_rate() -> None:
     """There are fewer that ended than before."""
-    (one,) = intervals([point(10, 100), point(0, 40)])
-    assert one.ended_per_s == 0.0
+    (interval,) = intervals([point(10, 100), point(0, 40)])
+    assert interval.ended_per_s == 0.0
 
 
 GATEWAY = GatewayLoad("n1:8443", "1", 3_000, 1_234.5, True, 2.0)

@@ -97,7 +97,7 @@ def test_keeper_reaches_what_its_folders_have(tmp_path: Path) -> None:
 
 def test_every_code_belongs_to_one_event() -> None:
     """What no event names is trouble."""
-    codes = [code for one in EVENTS for code in one.codes]
+    codes = [code for kind in EVENTS for code in kind.codes]
     assert len(codes) == len(set(codes))
     assert {event_named(code).name for code in codes} | {"trouble"} == BY_NAME.keys()
     assert event_named("failing-host").name == "trouble"
@@ -118,11 +118,11 @@ def test_message_says_which_campaign_and_where_all_reasons_are() -> None:
     reason = {"event_id": "a", "noted_at": "", "event": "silent", "subject": "/c"}
     disk = reason | {"event_id": "b", "event": "disk", "figures": {"text": "The disk is full."}}
     figures = {"text": "1 task waits: its agent is silent.", "commands": ["taskq agent list /c"]}
-    one = message("r", "/c", [reason | {"figures": figures}], host="x")
-    assert one["subject"] == "taskq: /c: 1 task waits: its agent is silent"
-    assert one["text"].startswith(f"/c: {figures['text']}\n  $ taskq agent list /c\n")
-    assert "  $ taskq explain /c\n" in one["text"]
-    assert (one["events"][0]["event"], one["events"][0]["code"]) == ("no-agents", "silent")
+    record = message("r", "/c", [reason | {"figures": figures}], host="x")
+    assert record["subject"] == "taskq: /c: 1 task waits: its agent is silent"
+    assert record["text"].startswith(f"/c: {figures['text']}\n  $ taskq agent list /c\n")
+    assert "  $ taskq explain /c\n" in record["text"]
+    assert (record["events"][0]["event"], record["events"][0]["code"]) == ("no-agents", "silent")
     other = message("r", "/c", [disk], host="x")
     assert other["text"].startswith("The disk is full.\n")
     assert "taskq explain" not in other["text"]
@@ -134,6 +134,6 @@ def test_id_of_a_message_is_that_of_its_events() -> None:
         {"event_id": n, "event": "test", "subject": "/c", "noted_at": "", "figures": {}}
         for n in ("a", "b")
     ]
-    one = message("r", "/c", events, host="x")
+    record = message("r", "/c", events, host="x")
     other = message("r", "/c", events[::-1], host="y")
-    assert one["id"] == other["id"] != message("r", "/c", events[:1], host="x")["id"]
+    assert record["id"] == other["id"] != message("r", "/c", events[:1], host="x")["id"]

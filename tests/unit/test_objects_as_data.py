@@ -38,7 +38,7 @@ def prepared(function: Callable[..., Any]) -> Prepared:
 def types_within(value: Any) -> Any:
     """Return the types of a value and of all that it holds."""
     if isinstance(value, dict):
-        return type(value), {str(name): types_within(one) for name, one in value.items()}
+        return type(value), {str(name): types_within(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value), [*map(types_within, value)]
     return type(value), types_within(vars(value)) if isinstance(value, Ligand) else None
@@ -67,7 +67,7 @@ def test_object_within_itself_or_very_deep_is_pickled_as_a_whole() -> None:
     for _ in range(50):
         chain = Ligand("C", parts={"next": chain})
     for value in (ring, chain):
-        writer = ObjectWriter(lambda one: ["a pickle", str(type(one))])
+        writer = ObjectWriter(lambda value: ["a pickle", str(type(value))])
         stored = typed.encode([value], writer)
         assert stored == [{"$pickle": ["a pickle", str(Ligand)]}]
         with pytest.raises(typed.NotStorable, match="Ligand"):
@@ -100,7 +100,7 @@ class Reduced:
 
 
 @pytest.mark.parametrize(
-    "value", [Reduced(1), Odd("C"), ValueError(), object()], ids=lambda one: type(one).__name__
+    "value", [Reduced(1), Odd("C"), ValueError(), object()], ids=lambda value: type(value).__name__
 )
 def test_class_with_code_for_pickles_has_no_form_as_data(value: object) -> None:
     """Nor has a class that is no dataclass, or an exception without a record."""
@@ -161,12 +161,12 @@ def test_arguments_are_data_where_agents_find_the_class() -> None:
     assert (type(again), again.kind, again.places) == (Heavy, Kind.ACID, [Place(1, 2)])
     with pytest.raises(InvalidTask, match="function's own module"):
         by_name.content((Colour.RED,), {})
-    by_value = Arguments("00", owns=Function.of(lambda one: one is Colour.RED).defines)
+    by_value = Arguments("00", owns=Function.of(lambda value: value is Colour.RED).defines)
     assert by_value.content((Colour.RED,), {})[0] == {
         "args": [{"$enum": [f"{__name__}:Colour", "RED"]}]
     }
     assert "$pickle" in str(by_value.content((Reduced(1),), {})[0])
-    elsewhere = Arguments("00", owns=Function.of(lambda one: one).defines)
+    elsewhere = Arguments("00", owns=Function.of(lambda value: value).defines)
     assert "$pickle" in str(elsewhere.content((Colour.RED,), {})[0])
 
 
@@ -214,13 +214,13 @@ def test_names_lead_to_classes_only() -> None:
 def test_sets_that_would_be_compared_for_minutes_are_refused() -> None:
     """Long tuples of one hash, which differ at their ends; a few of them are read."""
     ends = itertools.islice(itertools.product((-1, -2), repeat=10), 1_000)
-    alike = [{"$tuple": [7, *one]} for one in ends]
+    alike = [{"$tuple": [7, *end]} for end in ends]
     for mark in ("$set", "$frozenset"):
         with pytest.raises(ValueError, match="alike"):
             typed.decode({mark: alike})
         assert len(typed.decode({mark: alike[:32]})) == 32
     with pytest.raises(ValueError, match="alike"):
-        typed.decode({"$dict": [[one, 1] for one in alike]})
+        typed.decode({"$dict": [[record, 1] for record in alike]})
 
 
 def test_points_of_a_lattice_are_read() -> None:

@@ -62,7 +62,7 @@ def results(
 
 
 def named(found: Sequence[OddResults]) -> list[tuple[str, bool]]:
-    return [(one.host, one.constant) for one in found]
+    return [(odd.host, odd.constant) for odd in found]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -89,10 +89,10 @@ def test_wrong_host_is_named(
     where = handed_out(1_000, 8, at_once, chance)
     values = [order(task, chance) for task in range(1_000)]
     values = [wrong(it) if host == "n3" else it for it, host in zip(values, where, strict=True)]
-    (one,) = odd_results(results(where, values))
-    assert (one.host, one.constant, one.results) == ("n3", constant, where.count("n3"))
-    assert "score" in one.evidence
-    assert one.remedy == "taskq retry /c --no-below --where 'host = \"n3\" and status = done'"
+    (odd,) = odd_results(results(where, values))
+    assert (odd.host, odd.constant, odd.results) == ("n3", constant, where.count("n3"))
+    assert "score" in odd.evidence
+    assert odd.remedy == "taskq retry /c --no-below --where 'host = \"n3\" and status = done'"
 
 
 def test_fifteen_results_of_a_small_campaign_suffice() -> None:
@@ -127,8 +127,8 @@ def test_constant_without_a_number_is_known_by_the_whole_result() -> None:
     chance = random.Random(3)
     where = handed_out(400, 4, 1, chance)
     same = [7.0 if host == "n2" else chance.random() for host in where]
-    (one,) = odd_results(results(where, same, None))
-    assert (one.host, one.constant, one.field) == ("n2", True, "")
+    (odd,) = odd_results(results(where, same, None))
+    assert (odd.host, odd.constant, odd.field) == ("n2", True, "")
     assert odd_results(results(where, [1.0] * 400, None)) == []
     often = [7.0 if host == "n2" or chance.random() < 0.9 else chance.random() for host in where]
     assert odd_results(results(where[:80], often[:80], None)) == []

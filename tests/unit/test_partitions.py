@@ -28,7 +28,7 @@ def record(n: int, target: object) -> dict[str, Any]:
 def files(folder: Path) -> dict[str, int]:
     """Return the rows of each file below a folder, by name."""
     found = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(one.relative_to(folder)): DATASET.dataset(one).count_rows() for one in found}
+    return {str(path.relative_to(folder)): DATASET.dataset(path).count_rows() for path in found}
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
@@ -87,7 +87,7 @@ def test_values_of_other_types_are_folders_too(tmp_path: Path) -> None:
         "truth": [True, False, None],
     }.items():
         write_partitioned(
-            (record(n, one) for n, one in enumerate(values)), tmp_path / name, "result.target"
+            (record(n, value) for n, value in enumerate(values)), tmp_path / name, "result.target"
         )
     read_back = [
         [row["result.target"] for row in read(tmp_path / name)] for name in ("none", "numbers")

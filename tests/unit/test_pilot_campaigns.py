@@ -88,7 +88,7 @@ class Campaign:
     def _decide(self) -> None:
         made = decide(self.settings, [self._demand()], self._fleet(), PilotState())
         self.jobs += [Job(self.settings.cores, self.now) for _ in range(made.submit)]
-        for job in [one for one in self.jobs if one.began_at is None][: made.cancel]:
+        for job in [job for job in self.jobs if job.began_at is None][: made.cancel]:
             self.jobs.remove(job)
 
     def _demand(self) -> Waiting:

@@ -206,4 +206,4 @@ def test_reason_of_tasks_that_fit_no_slot_says_what_would_help(
     """Larger slots, or larger jobs."""
     job = {"cores": 32, "memory": "128G", "gpus": "a100:4", "slots": 4}
     why = said([waiting(100, requires=requires, tags_suit=False)], **job)
-    assert any("100 tasks of /demo not counted: " in one and help_ in one for one in why), why
+    assert any("100 tasks of /demo not counted: " in name and help_ in name for name in why), why

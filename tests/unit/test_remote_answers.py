@@ -75,12 +75,12 @@ def test_nonsense_of_a_gateway_is_an_error_in_a_line(
     status: int, error: object, body: bytes
 ) -> None:
     """Whatever it answers, the caller gets an exception of taskq, or rows."""
-    for one in (json.dumps({"error": error}).encode(), body):
-        found = read_refusal(status, "x", one).error("counts")
+    for part in (json.dumps({"error": error}).encode(), body):
+        found = read_refusal(status, "x", part).error("counts")
         assert isinstance(found, TaskqError)
         assert "\n" not in str(found)
         with suppress(ValueError):
-            answered_rows(one)
+            answered_rows(part)
 
 
 def test_token_is_a_managers_and_of_a_file_first(

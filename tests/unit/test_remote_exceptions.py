@@ -60,7 +60,7 @@ def received(error: BaseException) -> Any:
 
 def is_clean(text: str) -> bool:
     """Return whether a terminal shows text as it is."""
-    return all(one.isprintable() or one in "\n\t" for one in text)
+    return all(name.isprintable() or name in "\n\t" for name in text)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="groups came with Python 3.11")
@@ -74,11 +74,11 @@ def test_group_comes_back_with_its_members() -> None:
     assert (back.message, back.__notes__) == ("outer", ["a note"])
     first, inner = back.exceptions
     assert (type(first), first.args) == (ValueError, (1,))
-    assert [type(one) for one in inner.exceptions] == [KeyError, Held]
+    assert [type(exception) for exception in inner.exceptions] == [KeyError, Held]
     assert isinstance(first.__cause__, RemoteTraceback)
-    (one,) = received(group("x", [Stop(1)])).exceptions
-    assert type(one) is TaskFailed
-    assert "Stop" in str(one)
+    (value,) = received(group("x", [Stop(1)])).exceptions
+    assert type(value) is TaskFailed
+    assert "Stop" in str(value)
 
 
 def test_exceptions_within_arguments_and_attributes_come_back() -> None:
@@ -150,8 +150,8 @@ def test_errors_of_ours_hold_nothing_that_a_terminal_obeys() -> None:
     assert is_clean("".join(traceback.format_exception(error)))
     failed = TaskFailed("key", f"Class{RAW}", RAW, RAW)
     assert all(map(is_clean, (str(failed), failed.error_class, failed.error, failed.tail)))
-    for one in (CampaignPaused("/a", RAW), AgentsDied(RAW)):
-        assert is_clean(str(one))
+    for value in (CampaignPaused("/a", RAW), AgentsDied(RAW)):
+        assert is_clean(str(value))
     pickled = {"value": {"$pickle": [f"posix:system{RAW}", "AAAA"]}}
     with pytest.raises(Exception, match="posix") as raised:
         ResultReader().decoded(pickled)

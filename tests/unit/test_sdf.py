@@ -58,7 +58,7 @@ def test_no_field_ends_a_record_or_begins_another(given_fields: list[tuple[str, 
         if text.rstrip() != str(value).rstrip():
             assert json.loads(text) == value
     own = FORMATS["sdf"].read(LineReader(io.BytesIO(sdf), "file"), SourceOptions())
-    assert [one.payload["molblock"] for one in own] == [ETHANOL, ETHANOL]  # type: ignore[union-attr]
+    assert [line.payload["molblock"] for line in own] == [ETHANOL, ETHANOL]  # type: ignore[union-attr]
 
 
 def test_fields_of_the_molecule_follow_those_of_the_record() -> None:

@@ -92,20 +92,20 @@ def test_numbers_of_a_column_keep_their_text(read: Any, rows: list[list[str]]) -
     """Apart from white space around them, if the whole column has it: no two values merge."""
     payloads = [record.payload for record in read(written(rows)) if isinstance(record, Seed)]
     kept = [row for row in rows if any(map(str.strip, row))]
-    assert [[str(value).strip() for value in one.values()] for one in payloads] == [
+    assert [[str(value).strip() for value in payload.values()] for payload in payloads] == [
         [cell.strip() for cell in row] for row in kept
     ]
     distinct = {tuple(row) for row in kept}
-    assert len({repr(one) for one in payloads}) == len(distinct)
+    assert len({repr(payload) for payload in payloads}) == len(distinct)
 
 
 @settings(max_examples=200)
 @given(st.lists(st.lists(CELLS, min_size=3, max_size=3).filter(any), max_size=6))
 def test_column_of_a_file_is_of_numbers_or_of_text(rows: list[list[str]]) -> None:
     """Its empty values apart, so that a program and a filter find one type."""
-    payloads = [one.payload for one in from_file(written(rows)) if isinstance(one, Seed)]
+    payloads = [line.payload for line in from_file(written(rows)) if isinstance(line, Seed)]
     for name in "abc":
-        types = {isinstance(one[name], str) for one in payloads if one[name] != ""}
+        types = {isinstance(payload[name], str) for payload in payloads if payload[name] != ""}
         assert len(types) <= 1
 
 
@@ -114,7 +114,7 @@ def test_rows_that_only_a_bad_one_shows_are_typed_too(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text('id,n,note\n,1,"x\nA,1.10,y\nB,z,y\nC"\nD,2,w\n')
     with open_source(path, options=SourceOptions(key="id")) as source:
-        found = {one.key: one.payload["n"] for one in source if isinstance(one, Seed)}
+        found = {line.key: line.payload["n"] for line in source if isinstance(line, Seed)}
     assert found == {"A": "1.10", "B": "z", "D": 2}
 
 
@@ -159,7 +159,7 @@ def test_each_line_of_an_sdf_file_is_in_a_task_or_in_a_bad_molecule(parts: list[
         lines = chunk.split("\n")
         last = number + len(lines)
         if chunk.strip() and not bad & set(range(number, last)):
-            seed = next(one for one in seeds if one["molblock"].startswith(f"{lines[0]}\n"))
+            seed = next(seed for seed in seeds if seed["molblock"].startswith(f"{lines[0]}\n"))
             assert lines.count("M  END") == 1
             values = "\n".join(seed["fields"].values()).split("\n")
             for line in chunk[len(seed["molblock"]) :].split("\n"):

@@ -178,7 +178,7 @@ def test_damage_of_a_pipe_is_reported_instead_of_errors_of_the_reader(
     with piped(tmp_path / f"pipe.{suffix}", gzip.compress(data)[:-200]) as path:
         bad = [record for record in read(path) if not isinstance(record, Seed)]
     assert isinstance(bad[0], Damage)
-    assert len([one for one in bad if isinstance(one, Damage)]) == 1
+    assert len([line for line in bad if isinstance(line, Damage)]) == 1
 
 
 def test_regular_file_at_standard_input_is_verified_from_where_it_stands(

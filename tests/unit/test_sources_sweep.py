@@ -205,11 +205,11 @@ def test_cross_keeps_priority_and_derives_keys(source_of: Callable[..., Source])
 def test_cross_passes_bad_lines_once(source_of: Callable[..., Source]) -> None:
     """A line that is bad, or too large with the sweep's values, is reported once."""
     data = "C" * 65_480 + "\nCCO one\n\0\n"
-    large, one, two, nul = Crossed(source_of(data), sweep([f"x={'a' * 90},b"]))
+    large, line, two, nul = Crossed(source_of(data), sweep([f"x={'a' * 90},b"]))
     assert isinstance(large, BadLine)
     assert large.number == 1
     assert "with the sweep's" in large.reason
-    assert isinstance(one, Seed)
+    assert isinstance(line, Seed)
     assert isinstance(two, Seed)
     assert isinstance(nul, BadLine)
     assert nul.number == 3

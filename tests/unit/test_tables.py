@@ -197,8 +197,8 @@ def test_names_that_are_the_same_as_text_are_no_columns() -> None:
     """Thousands that are not a number would each look for a free name behind all others."""
     value = {float("nan"): n for n in range(20_000)}
     assert len(value) == 20_000
-    (one,) = frame_of([value]).to_dict("records")
-    assert one.keys() == {"key", "x", "value", "attempt", "host", "seconds"}
-    assert len(one["value"]) == 20_000
+    (record,) = frame_of([value]).to_dict("records")
+    assert record.keys() == {"key", "x", "value", "attempt", "host", "seconds"}
+    assert len(record["value"]) == 20_000
     (plain,) = frame_of([{1: "a", "b": 2}]).to_dict("records")
     assert (plain["1"], plain["b"]) == ("a", 2)

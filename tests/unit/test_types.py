@@ -48,7 +48,7 @@ def test_pyright_refuses_what_is_wrong_and_nothing_else() -> None:
     argv += ["--level", "error", str(CALLS)]
     said = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     found = json.loads(said.stdout)["generalDiagnostics"]
-    assert {one["range"]["start"]["line"] + 1 for one in found} == wrong_lines(), found
+    assert {record["range"]["start"]["line"] + 1 for record in found} == wrong_lines(), found
 
 
 def test_settings_of_calls_are_fields_of_campaigns() -> None:
@@ -100,12 +100,12 @@ def test_names_of_the_module_are_complete() -> None:
     assert set(dir(taskq)) == {*taskq.__all__, "__version__"}
     assert all(getattr(taskq, name) is not None for name in taskq.__all__)
     (checked,) = (
-        one.body
-        for one in ast.parse(Path(taskq.__file__).read_text()).body
-        if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING"
+        node.body
+        for node in ast.parse(Path(taskq.__file__).read_text()).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     )
-    imports = [one for one in checked if isinstance(one, ast.ImportFrom)]
-    homes = {alias.name: one.module for one in imports for alias in one.names}
+    imports = [node for node in checked if isinstance(node, ast.ImportFrom)]
+    homes = {alias.name: node.module for node in imports for alias in node.names}
     for name, home in vars(taskq)["_HOMES"].items():
         assert homes[name] == f"taskq.{home}", "type checkers look where the program does"
     with pytest.raises(AttributeError, match="conect") as raised:

@@ -32,7 +32,7 @@ class Row:
     ) -> str:
         """Return the names of those who are woken, in that order."""
         names = {id(future): name for name, future in self.futures.items()}
-        return "".join(names[id(one)] for one in self.queues.take(scopes, groups, unfinished))
+        return "".join(names[id(future)] for future in self.queues.take(scopes, groups, unfinished))
 
     def close(self) -> None:
         """Release the loop that the futures belong to."""

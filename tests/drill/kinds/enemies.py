@@ -114,7 +114,7 @@ def full_store(scene: Scene) -> Signs:
     quoted = """sed 's/.*/{"pose": "&"}/' > "$TASKQ_RESULT"\n"""
     scene.install(f"#!/bin/sh\n{pose} | {quoted}", "pose")
     scene.campaign(handler=Handler("command", argv=("pose", "{n}")))
-    for one in scene.stage.gateways:
-        _, most = resource.prlimit(one.pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(one.pid, resource.RLIMIT_FSIZE, (64, most))
+    for process in scene.stage.gateways:
+        _, most = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (64, most))
     return Signs(("gateway|store", "disk|space|full|cannot", "result"), "taskq", within_s=90.0)

@@ -52,9 +52,9 @@ def library_of_one_program(scene: Scene) -> Signs:
 @kind("missing-program")
 def missing_program(scene: Scene) -> Signs:
     host = scene.host()
-    for one in scene.stage.hosts.values():
-        if one is not host:
-            one.install('#!/bin/sh\nexec dock "$@"\n', "score")
+    for machine in scene.stage.hosts.values():
+        if machine is not host:
+            machine.install('#!/bin/sh\nexec dock "$@"\n', "score")
     path = scene.campaign(handler=Handler("command", argv=("score", "{params.name}", "{n}")))
     return Signs((path, rf"\b{host.name}\b", "score"), "taskq")
 
@@ -252,7 +252,7 @@ def _with_input(scene: Scene) -> tuple[str, Path]:
     file = scene.stage.folder / f"{scene.stage.word()}.pdbqt"
     file.write_text(f"REMARK {file.name}\n" * 100)
     scene.stage.type(f"taskq input add {path} {file} --name receptor")
-    (stored,) = [one for one in set(scene.stage.blobs.rglob("*")) - before if one.is_file()]
+    (stored,) = [path for path in set(scene.stage.blobs.rglob("*")) - before if path.is_file()]
     return path, stored
 
 
@@ -287,16 +287,16 @@ def input_corrupt(scene: Scene) -> Signs:
 @kind("failing-site")
 def failing_site(scene: Scene) -> Signs:
     path, site = scene.campaign(), scene.site()
-    for one in site.hosts:
-        one.trouble("echo '/soft/dock: stale file handle' >&2; exit 116", path)
+    for host in site.hosts:
+        host.trouble("echo '/soft/dock: stale file handle' >&2; exit 116", path)
     return Signs((rf"\b{site.name}\b", "fail"), f"taskq site ban .*stale.* {site.name}")
 
 
 @kind("slow-site")
 def slow_site(scene: Scene) -> Signs:
     path, site = scene.campaign(), scene.site()
-    for one in site.hosts:
-        one.trouble("seconds=4", path)
+    for host in site.hosts:
+        host.trouble("seconds=4", path)
     return Signs((rf"\b{site.name}\b", "as long as elsewhere"), "taskq (host|site)")
 
 

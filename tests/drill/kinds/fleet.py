@@ -119,9 +119,9 @@ def dead_balancer(scene: Scene) -> Signs:
 @kind("narrow-agents")
 def narrow_agents(scene: Scene) -> Signs:
     path, site = scene.campaign(1), scene.site()
-    for one in site.hosts:
-        one.kill()
-        one.start("--campaign", path)
+    for host in site.hosts:
+        host.kill()
+        host.start("--campaign", path)
     return Signs((rf"\b{site.hosts[0].name}\b", path, "ended"), "taskq agent run --campaign")
 
 

@@ -87,7 +87,7 @@ def test_file_is_small_and_holds_the_agent_alone() -> None:
     assert {name.partition("/")[0] for name in names} == {
         "__main__.py",
         "taskq_agent",
-        *(f"taskq_agent_{one}.py" for one in ("bytecode", "import_path")),
+        *(f"taskq_agent_{name}.py" for name in ("bytecode", "import_path")),
         f"taskq_campaigns-{VERSION}.dist-info",
     }
 
@@ -184,13 +184,13 @@ def test_campaign_is_finished_while_a_gateway_is_killed(
     )
     certificates = Certificates(tmp_path)
     with (
-        gateway_of(queue, certificates.server()) as one,
+        gateway_of(queue, certificates.server()) as value,
         gateway_of(queue, certificates.server()) as two,
     ):
-        one.tokens = two.tokens  # both serve one queue
-        with node.at_work(one.url, two.url, ca=certificates.ca, until_empty=True, path=".") as it:
+        value.tokens = two.tokens  # both serve one queue
+        with node.at_work(value.url, two.url, ca=certificates.ca, until_empty=True, path=".") as it:
             wait_until(lambda: queue.counts()[DONE] >= 2)
-            doomed = max(one, two, key=lambda gateway: len(gateway.seen))
+            doomed = max(value, two, key=lambda gateway: len(gateway.seen))
             doomed.close()
             ran = AgentResult(it)
     assert (ran.code, ran.summary["done"]) == (0, 9), ran.err

@@ -177,7 +177,7 @@ def test_proxy_forwards_http(monkeypatch: pytest.MonkeyPatch) -> None:
         url = f"http://{NAME}:{gateway.port}"
         open_and_beat(transport_of(url, insecure=True))
         assert proxy.asked[0][0] == f"POST {url}/v1/sessions"
-    assert [one.path for one in gateway.seen] == ["/v1/sessions", "/v1/beat"]
+    assert [request.path for request in gateway.seen] == ["/v1/sessions", "/v1/beat"]
 
 
 @pytest.mark.parametrize("variable", ["https_proxy", "ALL_PROXY"])

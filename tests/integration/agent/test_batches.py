@@ -120,7 +120,8 @@ def test_killed_agent_costs_only_the_task_that_had_begun_a_loss(
 ) -> None:
     campaign = queue.create_campaign(CampaignSpec("/c", handler=command(batch=50)))
     campaign.seed(
-        Seed({**one.payload, "marks": True}, one.key) for one in payloads(tmp_path, 50, t31="hang")
+        Seed({**seed.payload, "marks": True}, seed.key)
+        for seed in payloads(tmp_path, 50, t31="hang")
     )
     options = ["--lease", 4, "--quiet", "--slots", 1]
     begun = "select count(*) from taskq.session where claims @> %s"

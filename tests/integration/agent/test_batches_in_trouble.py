@@ -67,7 +67,7 @@ def test_several_that_crash_are_named_and_cost_nobody_an_attempt(
     queue: Client, taskq: CommandLine, tmp_path: Path, number: int
 ) -> None:
     """Also ten, which are more than one search may take starts for."""
-    guilty = {f"t{7 * one + 3}": "die" for one in range(number)}
+    guilty = {f"t{7 * count + 3}": "die" for count in range(number)}
     campaign = seeded(queue, tmp_path, 80, 80, **guilty)
     taskq.out("agent", "run", "--campaign", "/c", "--slots", "1", "--until-empty")
     check(queue, campaign, 80, guilty)
@@ -89,7 +89,7 @@ def test_node_that_dies_while_it_divides_loses_nothing_and_charges_nobody(
         stack.enter_context(agent_process(dsn, "b", tmp_path / "log-b", *options))
         wait_until(lambda: campaign.status().unfinished == 0, timeout_s=240)
     check(queue, campaign, 40, ["t17"])
-    again = Counter(one for start in starts(tmp_path)[before:] for one in start)
+    again = Counter(number for start in starts(tmp_path)[before:] for number in start)
     assert not {*again} & {*range(1, 17)}, "what was reported is never repeated"
 
 

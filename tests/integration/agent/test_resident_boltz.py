@@ -46,10 +46,10 @@ def test_resident_boltz_names_ligands_that_it_skips_and_loads_its_models_once(
         dsn, "a", tmp_path / "log", "--quiet", "--slots", 1, path=PATH, **environment
     ):
         first = [*ligands[:5], "C[He]", "C[Ne]"]
-        campaign.seed(Seed({"smiles": one}, one) for one in first)
+        campaign.seed(Seed({"smiles": name}, name) for name in first)
         ended(7)
         assert loads.read_text().splitlines() == ["boltz2_conf.ckpt", "boltz2_aff.ckpt"]
-        campaign.seed(Seed({"smiles": one}, one) for one in [*ligands[5:], "C[Ar]"])
+        campaign.seed(Seed({"smiles": name}, name) for name in [*ligands[5:], "C[Ar]"])
         ended(11)
     for smiles in [*ligands, *odd]:
         end = campaign.attempts(smiles)[-1]

@@ -113,7 +113,7 @@ def test_claim_that_comes_too_late_gives_no_lease_twice(
     assert agent.fail(first) == "duplicate"
     assert campaign.task("a").failures == 2
     other.forget_position()
-    assert [(one.key, one.attempt) for one in other.claim(1)] == [("a", 3)]
+    assert [(claim.key, claim.attempt) for claim in other.claim(1)] == [("a", 3)]
 
 
 def test_report_under_a_foreign_lease_is_superseded(
@@ -312,7 +312,10 @@ def test_report_without_an_outcome_ends_nothing(
     campaign.seed({"n": n} for n in range(2))
     agent = hire()
     mute, *rest = agent.claim(1 + others)
-    reports = [{"task": mute.task, "lease": mute.lease}, *(report_of(one, "done") for one in rest)]
+    reports = [
+        {"task": mute.task, "lease": mute.lease},
+        *(report_of(claim, "done") for claim in rest),
+    ]
     assert agent.exchange(reports)["acks"] == ["superseded", *["accepted"] * others]
     assert task_row(postgres, mute.task)["status"] == "working"
     assert_counts_are_true(postgres)

@@ -238,7 +238,7 @@ def test_attempts_that_have_begun_together_are_hedged_one_by_one(
     assert len(agent.claim(3)) == 3
     long_ago(postgres)
     assert hedge(postgres) == 1
-    assert [one.key for one in other.claim(9)] == ["k23"]
+    assert [task.key for task in other.claim(9)] == ["k23"]
     assert hedge(postgres) == 0  # nobody is idle
 
 

@@ -39,7 +39,7 @@ def test_tasks_that_cannot_be_hedged_use_up_no_second_attempts(
     hire(host="fast", slots=100)
     for task in agent.claim(22):
         agent.done(task)
-    tasks = [one.task for one in agent.claim_singly(4)]
+    tasks = [task.task for task in agent.claim_singly(4)]
     postgres.execute(UNHEDGEABLE[why].encode(), {"tasks": tasks[:2]})
     postgres.execute("update taskq.task set claimed_at = claimed_at - interval '1 h'")
     assert value(postgres, "select taskq.hedge()") == 2

@@ -50,9 +50,9 @@ def test_history_follows_a_task_through_its_attempts(
     third.done(third.claim()[0])
     assert history(campaign, "one") == [*begun, ("claimed", "n3"), ("done", "n3"), ("done", None)]
 
-    again = [one.detail for one in campaign.history("one") if one.what == "claimed"]
+    again = [event.detail for event in campaign.history("one") if event.what == "claimed"]
     assert again[0] == ""
-    assert all(re.fullmatch(r"tried again after [\d.]+ s", one) for one in again[1:])
+    assert all(re.fullmatch(r"tried again after [\d.]+ s", name) for name in again[1:])
     taskq = CommandLine(dsn)
     lines = taskq.out("history", "/h", "one").splitlines()
     assert len(lines) == 8

@@ -209,9 +209,9 @@ def test_of_two_late_results_in_one_exchange_the_first_counts(
     last_first: bool, lose: Lose, hire: Hire, campaign: Campaign
 ) -> None:
     """Whichever attempt it is of."""
-    one, two = lose()[0], lose()[0]
-    assert (one.key, one.attempt, two.attempt) == ("a", 1, 2)
-    reports = [report_of(task, DONE, result={"n": task.attempt}) for task in (one, two)]
+    claim, two = lose()[0], lose()[0]
+    assert (claim.key, claim.attempt, two.attempt) == ("a", 1, 2)
+    reports = [report_of(task, DONE, result={"n": task.attempt}) for task in (claim, two)]
     acks = hire().exchange(reports[::-1] if last_first else reports)["acks"]
     assert acks == ["accepted", "superseded"]
     assert results(campaign) == {"a": (2, {"n": 2}) if last_first else (1, {"n": 1})}
@@ -268,7 +268,7 @@ def test_salvaged_task_makes_room_under_a_limit(lose: Lose, hire: Hire, campaign
     agent.claim(1)
     answer = agent.exchange([report_of(task, DONE)], want=2)
     assert answer["acks"] == ["accepted"]
-    assert [one.key for one in agent.claimed(answer)] == ["b"]
+    assert [task.key for task in agent.claimed(answer)] == ["b"]
 
 
 def test_attempt_that_may_be_salvaged_gets_no_order_to_stop(
@@ -386,13 +386,13 @@ def test_of_many_late_results_at_once_one_is_accepted(
         said: list[tuple[int, str]] = []
         for begin in range(0, len(tasks), 14):
             batch = tasks[begin : begin + 14]
-            acks = speakers[number].exchange([report_of(one, DONE) for one in batch], want=3)
-            said += zip((one.task for one in batch), acks["acks"], strict=True)
+            acks = speakers[number].exchange([report_of(task, DONE) for task in batch], want=3)
+            said += zip((task.task for task in batch), acks["acks"], strict=True)
         return said
 
     with ThreadPoolExecutor(len(speakers)) as pool:
         verdicts = [said for spoken in pool.map(speak, range(4)) for said in spoken]
     accepted = Counter(task for task, verdict in verdicts if verdict == "accepted")
-    assert accepted == dict.fromkeys((one.task for one in lost[0]), 1)
+    assert accepted == dict.fromkeys((task.task for task in lost[0]), 1)
     done = value(postgres, "select count(*) from taskq.attempt where outcome = 'done'")
     assert done == len(results(campaign)) == 42

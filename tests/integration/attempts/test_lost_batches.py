@@ -31,7 +31,7 @@ def named(
     counts = Counter((task.campaign, task.lease) for task in tasks)
     return [
         {"campaign": campaign, "lease": lease, "tasks": count - fewer}
-        | ({} if begun is None else {"begun": [one.task for one in begun if one.lease == lease]})
+        | ({} if begun is None else {"begun": [task.task for task in begun if task.lease == lease]})
         for (campaign, lease), count in counts.items()
     ]
 

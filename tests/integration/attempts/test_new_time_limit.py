@@ -40,8 +40,8 @@ def test_new_limit_ends_attempts_that_were_claimed_before(
     assert enforce(postgres) == 0
     assert sorted(statuses(postgres).values()) == ["waiting"] * 4 + ["working"]
     for task in held:
-        (one,) = campaign.attempts(task.key)
-        assert (one.outcome, one.error_class) == ("released", "time-limit")
+        (tried,) = campaign.attempts(task.key)
+        assert (tried.outcome, tried.error_class) == ("released", "time-limit")
         assert campaign.task(task.key).failures == 0
     assert agent.heartbeat([*held, young]) == {attempt.task for attempt in held}
     assert alone.done(single) == "superseded"

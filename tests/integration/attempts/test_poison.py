@@ -173,8 +173,8 @@ def test_class_that_is_never_retried_fails_the_task_at_once(
     assert agent.report(alone, error_class="bad-ligand", **word) == "accepted"
     classes = ["no-licence", None, "bad-ligands"]
     reports = [
-        {"task": one.task, "lease": one.lease, "error_class": name, **word}
-        for one, name in zip(others, classes, strict=True)
+        {"task": task.task, "lease": task.lease, "error_class": name, **word}
+        for task, name in zip(others, classes, strict=True)
     ]
     assert agent.exchange(reports)["acks"] == ["accepted"] * 3
     assert statuses(postgres) == {"a": "failed", "k0": "failed", "k1": "delayed", "k2": "delayed"}
@@ -189,7 +189,7 @@ def test_success_has_no_class_of_error(hire: Hire, campaign: Campaign) -> None:
     agent = hire()
     tasks = agent.claim(5)
     for some in (tasks[:1], tasks[1:3], tasks[3:]):
-        reports = [report_of(one, "done", error_class="poison") for one in some]
+        reports = [report_of(task, "done", error_class="poison") for task in some]
         if some == tasks[3:]:
             reports[0]["outcome"] = "released"
         assert agent.exchange(reports)["acks"] == ["accepted"] * len(some)

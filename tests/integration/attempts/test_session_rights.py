@@ -70,7 +70,7 @@ def test_session_reports_on_what_it_has_claimed(hired: Hired) -> None:
     agent = hired("here")
     first, *others = agent.claim(4)
     assert say(agent, report_of(first, DONE)) == ["accepted"]
-    mixed = [report_of(one, how) for one, how in zip(others, OUTCOMES, strict=True)]
+    mixed = [report_of(task, how) for task, how in zip(others, OUTCOMES, strict=True)]
     assert say(agent, *mixed) == ["accepted"] * 3
     assert say(agent, *mixed) == ["duplicate"] * 3
 
@@ -140,7 +140,7 @@ def test_report_of_a_stranger_does_not_displace_the_report_of_the_holder(
     stranger, agent = hired("here"), hired("there")
     task, other = agent.claim(2)
     false = report_of(task, DONE, result={"by": "stranger"}) | {"session": stranger.session}
-    true = [report_of(one, outcome) | {"session": agent.session} for one in (task, other)]
+    true = [report_of(claim, outcome) | {"session": agent.session} for claim in (task, other)]
     acks = agent.exchange([false, *true])["acks"]
     assert acks == ["unknown", "accepted", "accepted"]
     assert [attempt.outcome for attempt in campaign.attempts("a")] == [outcome]
@@ -150,7 +150,7 @@ def test_two_of_one_site_that_report_the_same_count_once(hired: Hired, campaign:
     """The agent that was thought dead, and its heir, in one statement."""
     agent, heir = hired("here"), hired("here")
     (task,) = agent.claim()
-    words = [report_of(task, DONE) | {"session": one.session} for one in (heir, agent)]
+    words = [report_of(task, DONE) | {"session": value.session} for value in (heir, agent)]
     assert agent.exchange(words)["acks"] == ["accepted", "duplicate"]
     assert len(campaign.attempts("a")) == 1
 
@@ -162,14 +162,14 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
     message = as_read(Report(task.campaign, task.task, task.lease, DONE))
     words = [
         ExchangeRequest(
-            one.session,
+            value.session,
             want=0,
             lease="",
             scope=Scope("/c"),
             fences=[Fence(task.campaign, task.task, task.lease)],
-            reports=[encoded_report(message, one.session)],
+            reports=[encoded_report(message, value.session)],
         )
-        for one in (stranger, agent)
+        for value in (stranger, agent)
     ]
     with database.connection() as statements:
         answers = run(

@@ -77,8 +77,8 @@ def test_each_report_gets_the_verdict_that_it_gets_alone(
 ) -> None:
     """In the order of the reports, whatever that of their campaigns."""
     other = servable(queue, "/other")
-    for one in (campaign, other):
-        one.seed({"n": n} for n in range(3))
+    for served in (campaign, other):
+        served.seed({"n": n} for n in range(3))
     here, there = hire(), ScriptedAgent(database, "/other")
     mine, theirs = here.claim(2), there.claim(2)
     there.close()
@@ -90,7 +90,9 @@ def test_each_report_gets_the_verdict_that_it_gets_alone(
         report_of(theirs[1], "released", started=False),
         report_of(mine[1], "done"),
     ]
-    campaigns = [one.campaign_id for one in (other, campaign, campaign, other, other, campaign)]
+    campaigns = [
+        served.campaign_id for served in (other, campaign, campaign, other, other, campaign)
+    ]
     verdicts = ["accepted", "accepted", "accepted", "superseded", "accepted", "duplicate"]
     assert settle(connection, campaigns, reports) == verdicts
     again = ["duplicate", "duplicate", "duplicate", "superseded", "superseded", "duplicate"]
@@ -105,25 +107,25 @@ def test_failures_and_refusals_of_several_campaigns_count_as_those_of_one(
     """First failures, hosts to be avoided and refusals are noted as by an exchange."""
     campaigns = [campaign, *(queue.create_campaign(f"/c{number}") for number in (1, 2))]
     together, alone = [], []
-    for one in campaigns:
-        one.change(replace(one.spec(), retry=RetryPolicy(max_attempts=2, backoff_s=0)))
-        one.seed({"n": n} for n in range(4))
-        agent = hire(one.path, host="bad")
+    for served in campaigns:
+        served.change(replace(served.spec(), retry=RetryPolicy(max_attempts=2, backoff_s=0)))
+        served.seed({"n": n} for n in range(4))
+        agent = hire(served.path, host="bad")
         outcomes = ("failed", "failed", "released", "done")
         reports = [
             report_of(task, outcome, error_class="Boom")
             | ({"refused": True} if outcome == "released" else {})
             for task, outcome in zip(agent.claim(4), outcomes, strict=True)
         ]
-        if one is campaigns[0]:
+        if served is campaigns[0]:
             assert agent.exchange(reports)["acks"] == ["accepted"] * 4
-            alone = noted(postgres, one)
+            alone = noted(postgres, served)
         else:
-            together += [(one.campaign_id, report) for report in reports]
+            together += [(served.campaign_id, report) for report in reports]
     acks = settle(postgres, [number for number, _ in together], [report for _, report in together])
     assert acks == ["accepted"] * 8
-    for one in campaigns[1:]:
-        assert noted(postgres, one) == alone
+    for served in campaigns[1:]:
+        assert noted(postgres, served) == alone
     assert [row["first_failures"] for row in alone[:1]] == [2]
     assert [row.get("avoided") for row in alone[1:]] == [1, 1, None, None]
     assert_counts_are_true(postgres)

@@ -110,8 +110,8 @@ def test_tasks_of_a_bundle_are_judged_each_by_itself(
     agent.forget_position()
     first, second = agent.claim(2)
     reports = [
-        {"task": one.task, "lease": one.lease, "outcome": "released", **WORD}
-        for one in (first, second)
+        {"task": task.task, "lease": task.lease, "outcome": "released", **WORD}
+        for task in (first, second)
     ]
     assert agent.exchange(reports)["acks"] == ["accepted", "accepted"]
     assert statuses(postgres) == {"a": "failed", "b": "waiting"}
@@ -122,7 +122,7 @@ def test_explain_names_what_is_too_long(campaign: Campaign, hire: Hire, dsn: str
     """Before it fails, with what is left; afterwards, with what to do."""
     agent = hire()
     cut_short(agent, 2)
-    reasons = {one.code: one for one in campaign.explain("a").reasons}
+    reasons = {reason.code: reason for reason in campaign.explain("a").reasons}
     assert reasons["out-of-time"].figures["out_of_time"] == 2
     assert "after 3 times it fails as too-long" in reasons["out-of-time"].text
     cut_short(agent, 1)

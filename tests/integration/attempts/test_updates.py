@@ -62,7 +62,7 @@ def wanted(postgres: Postgres, agent: ScriptedAgent, *held: Claimed) -> list[lis
     beat = {"session": agent.session, "held": named, "pending": [], "drawn": agent.drawn}
     rows = postgres.execute("select * from taskq.beat(%s)", [json.dumps([beat])]).fetchall()
     assert all(row["stop"] is None and not row["ended"] for row in rows)
-    return [one for row in rows for one in row["follow"] or ()]
+    return [item for row in rows for item in row["follow"] or ()]
 
 
 @pytest.mark.parametrize("singly", [False, True], ids=["packed", "unpacked"])
@@ -71,21 +71,21 @@ def test_progress_is_shown_while_its_attempt_runs(
 ) -> None:
     """In lists, with a filter, in the history; not that of an attempt before."""
     agent = hire()
-    one, other = agent.claim_singly(2) if singly else agent.claim(2)
+    claim, other = agent.claim_singly(2) if singly else agent.claim(2)
     assert shown(tasks, "a") == (None, None)
-    tell(postgres, agent, one, fraction=0.4, note="sweep 40")
-    tell(postgres, agent, one, fraction=0.5, note="sweep 50")
+    tell(postgres, agent, claim, fraction=0.4, note="sweep 40")
+    tell(postgres, agent, claim, fraction=0.5, note="sweep 50")
     assert shown(tasks, "a") == (0.5, "sweep 50")
     assert shown(tasks, other.key) == (None, None)
     (found,) = tasks.tasks(where="key = 'a'")
     assert (found.progress, found.progress_note) == (0.5, "sweep 50")
     assert tasks.history("a")[-1].detail == "it runs: 50 %, sweep 50"
-    agent.release(one, started=True)
+    agent.release(claim, started=True)
     assert shown(tasks, "a") == (None, None)
     agent.forget_position()
     again = next(task for task in agent.claim(5) if task.key == "a")
     assert shown(tasks, "a") == (None, None)
-    tell(postgres, agent, one, fraction=0.9)
+    tell(postgres, agent, claim, fraction=0.9)
     assert shown(tasks, "a") == (None, None)
     tell(postgres, agent, again, note="begun")
     assert shown(tasks, "a") == (None, "begun")
@@ -139,10 +139,10 @@ def test_stored_updates_are_bounded(tasks: Campaign, hire: Hire, postgres: Postg
 def test_nonsense_changes_nothing(nonsense: dict[str, Any], hire: Hire, postgres: Postgres) -> None:
     """An error of its own class, also where the whole is no array."""
     agent = hire()
-    one, other = agent.claim(2)
-    follow(postgres, one)
-    good = {"session": agent.session, "campaign": one.campaign, "lease": one.lease, "note": "n"}
-    both = [{**good, "task": other.task}, {**good, "task": one.task, **nonsense}]
+    task, other = agent.claim(2)
+    follow(postgres, task)
+    good = {"session": agent.session, "campaign": task.campaign, "lease": task.lease, "note": "n"}
+    both = [{**good, "task": other.task}, {**good, "task": task.task, **nonsense}]
     for said in (both, {}, 7):
         with pytest.raises(psycopg.Error) as refused:
             postgres.execute("select taskq.note_updates(%s)", [json.dumps(said)])
@@ -169,16 +169,16 @@ def test_outdated_updates_and_requests_to_follow_are_deleted(
 ) -> None:
     """Recent ones stay."""
     agent = hire()
-    one, other = agent.claim(2)
-    for task in (one, other):
+    claim, other = agent.claim(2)
+    for task in (claim, other):
         tell(postgres, agent, task, note="n")
         follow(postgres, task)
     for name in ("progress set until", "followed set asked_at"):
         postgres.execute(
             f"update taskq.{name} = now() - interval '31 s' where task_id = %s",
-            [one.task],
+            [claim.task],
         )
-    assert wanted(postgres, agent, one, other) == [[other.campaign, other.task, other.lease]]
+    assert wanted(postgres, agent, claim, other) == [[other.campaign, other.task, other.lease]]
     postgres.execute("select taskq.forget_progress()")
     for table in ("progress", "followed"):
         left = f"select array_agg(task_id) from taskq.{table}"  # noqa: S608  # a constant
@@ -195,25 +195,25 @@ def test_neither_survives_a_crash(postgres: Postgres) -> None:
 def test_output_comes_while_somebody_follows(hire: Hire, postgres: Postgres) -> None:
     """Only from the session that has the task, and only of the attempt that runs."""
     agent, other = hire(), hire(host="elsewhere")
-    one, two = agent.claim(2)
+    task, two = agent.claim(2)
     (third,) = other.claim()
     output = base64.b64encode(b"line\n").decode()
-    tell(postgres, agent, one, output=output, written=5)
-    assert wanted(postgres, agent, one, two) == []
-    row = follow(postgres, one)
+    tell(postgres, agent, task, output=output, written=5)
+    assert wanted(postgres, agent, task, two) == []
+    row = follow(postgres, task)
     assert (row["status"], row["attempt"], row["written"]) == ("working", 1, None)
-    assert wanted(postgres, agent, one, two) == [[one.campaign, one.task, one.lease]]
+    assert wanted(postgres, agent, task, two) == [[task.campaign, task.task, task.lease]]
     assert wanted(postgres, other, third) == []
-    tell(postgres, agent, one, output=output, written=5)
+    tell(postgres, agent, task, output=output, written=5)
     tell(postgres, agent, two, output=output, written=5)
-    row = follow(postgres, one)
+    row = follow(postgres, task)
     assert (row["written"], base64.b64decode(row["output"])) == (5, b"line\n")
-    agent.release(one, started=True)
-    row = follow(postgres, one)
+    agent.release(task, started=True)
+    row = follow(postgres, task)
     assert (row["status"], row["written"], row["output"]) == ("waiting", None, None)
     assert wanted(postgres, agent, two) == []
-    tell(postgres, agent, one, output=output, written=5)
-    assert follow(postgres, one)["written"] is None
+    tell(postgres, agent, task, output=output, written=5)
+    assert follow(postgres, task)["written"] is None
 
 
 def test_few_are_followed_at_a_time(tasks: Campaign, hire: Hire, postgres: Postgres) -> None:
@@ -263,12 +263,12 @@ async def test_updates_are_sent_only_for_heartbeats_that_carry_some(
     statements: Counter[str],
 ) -> None:
     """One statement for all heartbeats that arrive together; none if none carries an update."""
-    one, other = hire(), hire()
-    (first,), (second,) = one.claim(), other.claim()
+    hired, other = hire(), hire()
+    (first,), (second,) = hired.claim(), other.claim()
     follow(postgres, first)
     silent = [
         Heartbeat(agent.session, (Held(task.campaign, task.task, task.lease),), drawn=agent.drawn)
-        for agent, task in ((one, first), (other, second))
+        for agent, task in ((hired, first), (other, second))
     ]
     telling = [
         UpdatingHeartbeat(

@@ -46,8 +46,8 @@ def test_results_of_a_host_are_withdrawn(campaign: Campaign, postgres: Postgres)
         f"k{n:02}" for n in range(5, 10)
     }
     assert [result.key for result in campaign.results()] == [f"k{n:02}" for n in range(5, 10)]
-    (one,) = campaign.attempts("k00")
-    assert (one.outcome, one.result, one.host) == ("withdrawn", {"score": 0}, "bad")
+    (attempt,) = campaign.attempts("k00")
+    assert (attempt.outcome, attempt.result, attempt.host) == ("withdrawn", {"score": 0}, "bad")
 
 
 def test_withdrawn_tasks_go_to_other_hosts_first(
@@ -132,8 +132,8 @@ def test_cursor_reports_withdrawn_results_and_gives_the_next_ones(
     campaign.retry(status="done", keys=["k00", "k03"])
     cursor = Cursor.of_text(cursor.text)
     gone = list(campaign.results(since=cursor))
-    assert all(isinstance(one, WithdrawnResult) and one.withdrawn for one in gone)
-    assert [(one.key, one.attempt, one.result) for one in gone] == [
+    assert all(isinstance(result, WithdrawnResult) and result.withdrawn for result in gone)
+    assert [(result.key, result.attempt, result.result) for result in gone] == [
         ("k00", 1, None),
         ("k03", 1, None),
     ]
@@ -143,7 +143,7 @@ def test_cursor_reports_withdrawn_results_and_gives_the_next_ones(
     for task in good.claim(11):
         good.done(task, {"score": 1})
     new = list(campaign.results(since=cursor))
-    assert [(one.key, one.attempt) for one in new] == [("k00", 2), ("k03", 2), ("k10", 1)]
+    assert [(result.key, result.attempt) for result in new] == [("k00", 2), ("k03", 2), ("k10", 1)]
     assert len(cursor) == 11
     assert list(campaign.results(since=Cursor.of_text(cursor.text))) == []
     assert len(list(campaign.results(since=Cursor()))) == 11
@@ -153,7 +153,7 @@ def test_cursor_reports_withdrawn_results_and_gives_the_next_ones(
         agent.done(agent.claim(1)[0])
     assert campaign.retry(status="done", keys=["k00"]) == 1
     found = list(campaign.results(since=cursor))
-    assert [(one.key, one.attempt) for one in found] == [("k00", 2)]
+    assert [(result.key, result.attempt) for result in found] == [("k00", 2)]
     bad.forget_position()
     bad.done(bad.claim(1)[0])
     assert [(result.key, result.attempt) for result in campaign.results(since=cursor)] == [
@@ -165,8 +165,8 @@ def test_cursor_reports_withdrawn_results_and_gives_the_next_ones(
 def test_ids_are_taken_out_of_a_set(gone: list[int]) -> None:
     """Ids that the set does not have change nothing. A range is split if an id is within it."""
     ids, there = IdSet(), {1, 2, 3, 4, 5, 8, 9, 10}
-    for one in there:
-        ids.add(one)
+    for number in there:
+        ids.add(number)
     ids.remove(gone)
-    assert {one for one in range(1, 12) if one in ids} == there - set(gone)
+    assert {number for number in range(1, 12) if number in ids} == there - set(gone)
     assert len(ids) == len(there - set(gone))

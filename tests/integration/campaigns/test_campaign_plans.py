@@ -30,7 +30,7 @@ TABLES = ("task", "spec", "attempt", "session")
 def shipped() -> set[str]:
     """Return the names of the statements that name a campaign."""
     known = all_statements().values()
-    return {one.name for one in known if not NAMING.isdisjoint(one.parameters)}
+    return {query.name for query in known if not NAMING.isdisjoint(query.parameters)}
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_reading_a_campaign_includes_those_below(tree: Campaign) -> None:
         assert [failure.campaign for failure in tree.failures(below=below)] == paths
         assert [task.campaign for task in tree.tasks("waiting", below=below)] == paths
         assert sorted({task.campaign for task in tree.tasks(below=below)}) == paths
-        assert sorted(one.campaign for one in tree.failure_causes(below=below)) == paths
+        assert sorted(cause.campaign for cause in tree.failure_causes(below=below)) == paths
         assert tree.failure_classes(below=below) == {"odd": len(paths)}
         assert tree.status(below=below).total == 3 * len(paths)
     assert len(tree.failure_causes(limit=1)) == 1
@@ -90,9 +90,9 @@ def test_commands_list_what_is_below(taskq: CommandLine, words: list[str]) -> No
     """And leave it out on request."""
     command, *options = words
     listed = taskq.json(command, "/a", *options)
-    assert [one["campaign"] for one in listed] == list(PATHS)
+    assert [record["campaign"] for record in listed] == list(PATHS)
     own = taskq.json(command, "/a", "--no-below", *options)
-    assert own == [one for one in listed if one["campaign"] == "/a"]
+    assert own == [record for record in listed if record["campaign"] == "/a"]
     assert "/a/b" not in taskq.out(command, "/a", "--no-below", *options)
 
 

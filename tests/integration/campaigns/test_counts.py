@@ -150,7 +150,7 @@ def test_counts_include_what_is_below_and_nothing_that_sounds_alike(
             ("/a/b", 1, 4, 1),
             ("/a/b-1", 0, 2, 0),
         ]
-        assert [(one.path, one.total) for one in queue.campaign("/").child_statuses()] == [
+        assert [(status.path, status.total) for status in queue.campaign("/").child_statuses()] == [
             ("/a", 8),
             ("/a-b", 2),
             ("/a.b", 2),
@@ -175,13 +175,13 @@ def test_state_is_that_of_the_campaign_or_of_one_above(queue: Client) -> None:
         "/a/f": "open",
         "/z": "open",
     }
-    assert {one.path: one.state for one in queue.campaign("/").tree()} == states
+    assert {status.path: status.state for status in queue.campaign("/").tree()} == states
     for path, state in states.items():
         assert queue.campaign(path).status().state == state
-        for one in queue.campaign(path).child_statuses():
-            assert one.state == states[one.path]
-        for one in queue.campaign(path).tree():
-            assert one.state == states[one.path]
+        for status in queue.campaign(path).child_statuses():
+            assert status.state == states[status.path]
+        for status in queue.campaign(path).tree():
+            assert status.state == states[status.path]
 
 
 def test_one_folds_at_a_time(campaign: Campaign, postgres: Postgres, dsn: str) -> None:
@@ -325,5 +325,5 @@ def test_counts_equal_a_recount_at_any_moment(
                 reading.result(timeout=60)
         finally:
             stop.set()
-        assert all(one.result(timeout=60) > 0 for one in busy)
+        assert all(future.result(timeout=60) > 0 for future in busy)
     assert_counts_are_true(postgres)

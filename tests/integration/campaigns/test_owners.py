@@ -42,7 +42,7 @@ def test_owner_is_who_created_it(queue: Client, me: str) -> None:
     """Also of those above it that were missing; the root is nobody's."""
     queue.create_campaign("/a/b")
     assert (queue.owners.of("/a"), queue.owners.of("/a/b"), queue.owners.of("/")) == (me, me, None)
-    assert [(one.owner, one.campaigns) for one in queue.owners.list()] == [(me, 2)]
+    assert [(owner.owner, owner.campaigns) for owner in queue.owners.list()] == [(me, 2)]
     with pytest.raises(NotFound):
         queue.owners.of("/typo")
 
@@ -144,9 +144,9 @@ def test_quota_holds_while_many_claim_at_once_in_several_campaigns(
     with ThreadPoolExecutor(len(agents)) as pool:
         working = [pool.submit(work, number) for number in range(len(agents))]
         most = 0
-        while not all(one.done() for one in working):
+        while not all(future.done() for future in working):
             most = max(most, value(postgres, WORKING))
-        assert sum(one.result() for one in working) <= 240
+        assert sum(future.result() for future in working) <= 240
     assert most <= 5
     assert_counts_are_true(postgres)
 
@@ -297,18 +297,18 @@ def test_list_says_what_quotas_are_counted_by(
           from (select %s::text as owner) q
          cross join lateral taskq.tasks_of_owner(q.owner) o
     """
-    known = {one.owner: one for one in queue.owners.list()}
-    assert {name: one.campaigns for name, one in known.items()} == {
+    known = {owner.owner: owner for owner in queue.owners.list()}
+    assert {name: owner.campaigns for name, owner in known.items()} == {
         "alice": 1,
         "bob": 2,
         "carol": 1,
         "nobody-yet": 0,
     }
-    for name, one in known.items():
+    for name, person in known.items():
         counts = value(postgres, counted, name)
-        assert counts == [one.waiting, one.working, one.bytes], name
+        assert counts == [person.waiting, person.working, person.bytes], name
     assert (known["bob"].waiting, known["bob"].working, known["bob"].bytes) == (5, 1, 100)
-    assert {one.owner for one in queue.owners.list("/c")} == {"alice", "bob"}
+    assert {owner.owner for owner in queue.owners.list("/c")} == {"alice", "bob"}
     assert queue.owners.list("/d") == [known["bob"]]
 
 

@@ -68,7 +68,7 @@ def test_people_who_look_from_above_see_what_paused_itself(
     taskq = CommandLine(dsn)
     for path, where in (("/", " in /c"), ("/c", "")):
         (reason,) = (
-            one for one in taskq.json("status", path)["reasons"] if one["code"] == "paused"
+            reason for reason in taskq.json("status", path)["reasons"] if reason["code"] == "paused"
         )
         words = f"tasks wait{where}: /c paused itself: 100 of 100 attempts failed"
         assert words in reason["text"]
@@ -221,7 +221,10 @@ def test_each_campaign_is_judged_for_itself(queue: Client, hire: Hire, postgres:
     work(hire("/p/bad/below"), done=20, failed=99)
     work(hire("/p/good"), done=100)
     assert keep(postgres) == ["/p/bad"]
-    seen = {one.path: (one.state, bool(one.paused_why)) for one in queue.campaign("/p").tree()}
+    seen = {
+        status.path: (status.state, bool(status.paused_why))
+        for status in queue.campaign("/p").tree()
+    }
     assert seen == {
         "/p": ("open", False),
         "/p/bad": ("paused", True),

@@ -32,7 +32,7 @@ def change(campaign: Campaign, **settings: Any) -> None:
 
 
 def numbers(campaign: Campaign) -> list[int]:
-    return [one.recipe for one in campaign.changes()]
+    return [made.recipe for made in campaign.changes()]
 
 
 def test_recipe_number_rises_only_with_handler_parameters_and_inputs(
@@ -54,9 +54,9 @@ def test_recipe_number_rises_only_with_handler_parameters_and_inputs(
         dock.add_input(receptor)
     dock.remove_input("receptor.pdbqt")
     found = dock.changes()
-    assert [one.recipe for one in found] == [1, 2, 3, 1, 4, 5, 4, 1]
-    assert [one.change for one in found] == [*range(1, 9)]
-    assert [one.what for one in found[:6]] == [
+    assert [made.recipe for made in found] == [1, 2, 3, 1, 4, 5, 4, 1]
+    assert [made.change for made in found] == [*range(1, 9)]
+    assert [made.what for made in found[:6]] == [
         [],
         ["params.deep", "params.grid"],
         ["handler.argv"],
@@ -64,8 +64,8 @@ def test_recipe_number_rises_only_with_handler_parameters_and_inputs(
         ["inputs.receptor.pdbqt"],
         ["inputs.receptor.pdbqt"],
     ]
-    assert {one.changed_by for one in found} == {found[0].changed_by}
-    assert sorted(one.changed_at for one in found) == [one.changed_at for one in found]
+    assert {made.changed_by for made in found} == {found[0].changed_by}
+    assert sorted(made.changed_at for made in found) == [made.changed_at for made in found]
     assert dock.recipe().recipe == 1
     assert dock.recipe(2).params == {"grid": 2, "deep": {"x": 1}}
     digests = [dock.recipe(number).inputs["receptor.pdbqt"]["digest"] for number in (4, 5)]
@@ -122,8 +122,8 @@ def test_changes_at_once_are_recorded_one_after_the_other(
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(1, 5)))
     found = dock.changes()
-    assert [one.change for one in found] == [*range(1, 22)]
-    assert [one.recipe for one in found] == [*range(1, 22)]
+    assert [made.change for made in found] == [*range(1, 22)]
+    assert [made.recipe for made in found] == [*range(1, 22)]
     assert dock.recipe().recipe == 21
     assert dock.recipe(21) == dock.recipe()
     assert value(postgres, "select recipe from taskq.campaign where path = '/c'") == 21
@@ -159,8 +159,10 @@ def test_commands_show_recipes_and_ask_before_results_are_mixed(
     taskq.out("campaign", "change", "/c", "--param", "grid=3", "--yes")
     taskq.out("input", "add", "/c", tmp_path / "receptor", "--yes")
     listed = taskq.json("campaign", "changes", "/c")
-    assert [one["recipe"] for one in listed] == [1, 2, 3, 4]
-    assert [one["what"] for one in listed[1:]] == [["params.grid"]] * 2 + [["inputs.receptor"]]
+    assert [record["recipe"] for record in listed] == [1, 2, 3, 4]
+    assert [record["what"] for record in listed[1:]] == [["params.grid"]] * 2 + [
+        ["inputs.receptor"]
+    ]
     assert taskq.json("campaign", "show", "/c", "--recipe", "2")["params"] == {"grid": 2}
     assert "grid" in taskq.out("campaign", "show", "/c", "--recipe", "1")
     queue.create_campaign(CampaignSpec("/d", handler=TRUE, params={"grid": 3}))

@@ -190,7 +190,7 @@ def test_agent_that_left_is_shown_with_its_reason(queue: Client, farm: Farm) -> 
         assert ended(agent)[0] == 0
     empty.submit({"n": 100})
     (first, second) = sorted(
-        farm.taskq.json("agents", "list", "--left"), key=lambda one: one["host"]
+        farm.taskq.json("agents", "list", "--left"), key=lambda record: record["host"]
     )
     assert (first["host"], first["exit_code"], first["reason"]) == (
         "n1",

@@ -125,13 +125,13 @@ def test_sums_are_true_in_each_snapshot_while_campaigns_come_and_go(
         folding = [pool.submit(fold) for _ in range(2)]
         lives = [pool.submit(live, number) for number in range(3)]
         try:
-            while not all(one.done() for one in lives):
+            while not all(future.done() for future in lives):
                 assert_sums_are_true(reader)
                 reader.rollback()
         finally:
             ended.set()
-        for one in (*lives, *folding):
-            one.result()
+        for future in (*lives, *folding):
+            future.result()
     assert list(queue.audit()) == []
     postgres.execute("select taskq.fold('0')")
     assert_sums_are_true(postgres)

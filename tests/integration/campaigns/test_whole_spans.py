@@ -111,11 +111,11 @@ def test_everybody_sees_tasks_of_a_cancelled_span_as_cancelled(
     rest = KEYS[1:]
     status = campaign.status()
     assert (status.waiting, status.done, status.cancelled) == (0, 1, 39)
-    assert [one.key for one in campaign.tasks("cancelled")] == rest
+    assert [task.key for task in campaign.tasks("cancelled")] == rest
     assert list(campaign.tasks("waiting")) == []
-    assert Counter(one.status for one in campaign.tasks()) == {"cancelled": 39, "done": 1}
+    assert Counter(task.status for task in campaign.tasks()) == {"cancelled": 39, "done": 1}
     for where in ('state = "cancelled"', 'state != "done"', "payload.n >= 1"):
-        assert [one.key for one in campaign.tasks(where=where)] == rest, where
+        assert [task.key for task in campaign.tasks(where=where)] == rest, where
     assert list(campaign.tasks(where='state = "waiting"')) == []
     assert statuses(postgres) == dict.fromkeys(rest, "cancelled") | {KEYS[0]: "done"}
     task = campaign.task(KEYS[7])

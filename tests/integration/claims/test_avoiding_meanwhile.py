@@ -73,7 +73,7 @@ def test_recovered_task_may_go_anywhere(
     assert expire(postgres) == 1
     assert list(statuses(postgres).values()) == ["failed"]
     queue.recover(lost_since=began)
-    assert [one.attempt for one in got(bad)] == [3]
+    assert [task.attempt for task in got(bad)] == [3]
 
 
 def test_task_that_comes_back_from_the_pool_avoids_as_before(

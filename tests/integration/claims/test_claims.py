@@ -38,11 +38,11 @@ def test_task_behind_the_position_of_a_connection_is_found(campaign: Campaign, h
     campaign.seed({"n": n} for n in range(4))
     other, agent = hire(), hire()
     task, *rest = other.claim(4)
-    for one in rest:  # so that they have rows, as it will
-        other.release(one, started=True)
+    for claim in rest:  # so that they have rows, as it will
+        other.release(claim, started=True)
     assert len(agent.claim(3)) == 3
     other.release(task, started=True)
-    assert [one.task for one in agent.claim(3)] == [task.task]
+    assert [task.task for task in agent.claim(3)] == [task.task]
 
 
 def test_claim_gets_as_many_as_it_wants_or_all_there_are(campaign: Campaign, hire: Hire) -> None:
@@ -280,9 +280,9 @@ def test_task_behind_the_position_of_a_connection_is_claimed_soon(
 
 def test_campaigns_do_not_mix(queue: Client, hire: Hire) -> None:
     """A claim names one campaign and gets its tasks only, also of two that grow in turn."""
-    one, two = queue.create_campaign("/one"), queue.create_campaign("/two")
+    campaign, two = queue.create_campaign("/one"), queue.create_campaign("/two")
     for turn in range(5):
-        one.seed([Seed({}, f"one{turn}")])
+        campaign.seed([Seed({}, f"one{turn}")])
         two.seed([Seed({}, f"two{turn}")])
     assert keys(hire("/two"), 10) == [f"two{turn}" for turn in range(5)]
     assert keys(hire("/one"), 10) == [f"one{turn}" for turn in range(5)]

@@ -67,12 +67,14 @@ async def test_claim_that_must_avoid_what_waits_strikes_no_campaign_off(
         for number in range(8):
             (refused,) = await claims.of(bad)
             assert refused.tasks == ()
-            assert [len(one.tasks) for one in await claims.of(healthy)] == [1], f"claim {number}"
+            assert [len(answer.tasks) for answer in await claims.of(healthy)] == [1], (
+                f"claim {number}"
+            )
             assert refused.orders.claim_after_s, "it is asked to wait"
         # Together with it, too, in whichever order they stand.
         together = [await claims.of(bad, healthy), await claims.of(healthy, bad)]
-        assert [[len(one.tasks) for one in some] for some in together] == [[0, 1], [1, 0]]
-        assert [len(one.tasks) for one in await claims.of(healthy)] == [1]
+        assert [[len(answer.tasks) for answer in some] for some in together] == [[0, 1], [1, 0]]
+        assert [len(answer.tasks) for answer in await claims.of(healthy)] == [1]
         assert statements["servable"] <= 2, "nothing was drawn anew"
 
 
@@ -92,11 +94,11 @@ async def test_claim_that_must_avoid_what_waits_gets_what_waits_elsewhere(
         other.seed({"n": n} for n in range(20))
         batcher.forget(Scope("/"))
         for _ in range(20):
-            ((task,),) = [one.tasks for one in await everywhere.of(wide)]
+            ((task,),) = [answer.tasks for answer in await everywhere.of(wide)]
             assert task.campaign == other.campaign_id
         campaign.seed([{"new": 1}])
         (fresh,) = await Claims(batcher).of(bad)
-        assert [one.payload for one in fresh.tasks] == [{"new": 1}]
+        assert [task.payload for task in fresh.tasks] == [{"new": 1}]
 
 
 async def test_task_that_other_claims_just_hold_does_not_count_as_waiting(
@@ -108,8 +110,8 @@ async def test_task_that_other_claims_just_hold_does_not_count_as_waiting(
     bad = fail_on(hire, postgres, "bad", 2)
     async with Batcher(database) as batcher:
         claims = Claims(batcher)
-        assert [len(one.tasks) for one in await claims.of(healthy)] == [1]
-        assert [len(one.tasks) for one in await claims.of(healthy)] == [1]
+        assert [len(answer.tasks) for answer in await claims.of(healthy)] == [1]
+        assert [len(answer.tasks) for answer in await claims.of(healthy)] == [1]
         statements.clear()
         for _ in range(6):
             (empty,) = await claims.of(bad)
@@ -148,6 +150,6 @@ async def test_claims_find_what_has_failed_where_there_is_too_little_else(
     healthy = [hire(host="healthy").session for _ in range(3)]
     async with Batcher(database) as batcher:
         claims = Claims(batcher)
-        assert [len(one.tasks) for one in await claims.of(*healthy[:2])] == [1, 1]
+        assert [len(answer.tasks) for answer in await claims.of(*healthy[:2])] == [1, 1]
         fail_on(hire, postgres, "bad", 2)
-        assert [len(one.tasks) for one in await claims.of(*healthy)] == [1, 1, 1]
+        assert [len(answer.tasks) for answer in await claims.of(*healthy)] == [1, 1, 1]

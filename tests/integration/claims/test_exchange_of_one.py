@@ -101,19 +101,19 @@ def test_connections_in_one_span_do_not_wait(
 ) -> None:
     """The second takes its task from another span, also if both begin anew at the first one."""
     other = hire()
-    held = {one.session: one.claim(1)[0] for one in (agent, other)}
+    held = {hired.session: hired.claim(1)[0] for hired in (agent, other)}
     with (
         psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as early,
         psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as late,
     ):
         late.execute("set lock_timeout = '20s'")
 
-        def act(one: ScriptedAgent, connection: Postgres) -> None:
-            row = exchanging(one, held[one.session], one.draw_lease())(connection)
-            (held[one.session],) = one.claimed(row)
+        def act(hired: ScriptedAgent, connection: Postgres) -> None:
+            row = exchanging(hired, held[hired.session], hired.draw_lease())(connection)
+            (held[hired.session],) = hired.claimed(row)
 
-        for one, connection in ((agent, early), (other, late)) * 2:  # they come to one position
-            act(one, connection)
+        for hired, connection in ((agent, early), (other, late)) * 2:  # they come to one position
+            act(hired, connection)
             if anew:
                 connection.execute(f"set taskq.position_{agent.campaign} = ''")
         with early.transaction():
@@ -165,11 +165,11 @@ def test_agent_gets_nothing_that_requires_more_than_it_offers(
     campaign = servable(queue, "/large", requires=["mem>=8"])
     campaign.seed({"n": n} for n in range(640))
     small, fit = hire("/large", offers=["mem=8"]), hire("/large", offers=["mem=16"])
-    tasks = [next_of(one, one.claim(1)[0]) for one in (small, fit)]
+    tasks = [next_of(hired, hired.claim(1)[0]) for hired in (small, fit)]
     assert None not in tasks
     postgres.execute("update taskq.campaign set tags = '{mem>=16}' where path = '/large'")
-    got = [next_of(one, task) for one, task in zip((small, fit), tasks, strict=True) if task]
-    assert [one is None for one in got] == [True, False]
+    got = [next_of(hired, task) for hired, task in zip((small, fit), tasks, strict=True) if task]
+    assert [task is None for task in got] == [True, False]
 
 
 def test_limit_of_running_tasks_holds(queue: Client, hire: Hire) -> None:

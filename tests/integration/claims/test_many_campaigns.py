@@ -62,7 +62,9 @@ def test_campaign_that_wakes_is_served_at_once(
     woken = servable(queue, f"{ended}/c7/woken")
     woken.seed([{"n": 1}])
     for path in ("/", ended, f"{ended}/c7"):
-        assert serve(path)[0] == [one for one in ("/a", woken.path) if path == "/" or one != "/a"]
+        assert serve(path)[0] == [
+            name for name in ("/a", woken.path) if path == "/" or name != "/a"
+        ]
     agent = hire(woken.path)
     agent.done(*agent.claim(1))
     assert serve("/")[0] == ["/a"]

@@ -147,7 +147,7 @@ def test_all_that_failed_is_tried_again_while_others_wait(hire: Hire, postgres: 
     failed = work(a, good=False, want=10)
     promote(postgres)
     b.forget_position()
-    assert [b.claim(1)[0].task for _ in range(10)] == [one.task for one in failed]
+    assert [b.claim(1)[0].task for _ in range(10)] == [task.task for task in failed]
     assert b.claim(1)[0].task == failed[-1].task + 1
 
 
@@ -160,7 +160,7 @@ def test_all_hosts_that_failed_it_may_have_it_again(
     tried = []
     for agent in (agents[0], agents[1], agents[1], agents[0]):
         agent.forget_position()
-        tried += [one.task for one in work(agent, good=False)]
+        tried += [task.task for task in work(agent, good=False)]
         promote(postgres)
     assert tried == tried[:1] * 4
 

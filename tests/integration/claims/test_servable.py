@@ -131,7 +131,7 @@ def test_running_tasks_follow_the_weights_whatever_tasks_last(
 
     for second in range(200):
         ended = [campaign for end, campaign in running if end <= second]
-        running = [one for one in running if one[0] > second]
+        running = [pair for pair in running if pair[0] > second]
         move(postgres, {campaign: -count for campaign, count in Counter(ended).items()})
         claimed = choices(postgres, 30 - len(running))
         running += [

@@ -127,7 +127,7 @@ def test_repeated_claim_counts_once(limited: Campaign, hire: Hire, postgres: Pos
     first = agent.claim(2)
     assert agent.claim(2, lease=first[0].lease) == first
     assert value(postgres, NOTED) == 2
-    assert [agent.done(one) for one in first] == ["accepted"] * 2
+    assert [agent.done(task) for task in first] == ["accepted"] * 2
     assert len(agent.claim(9, lease=first[0].lease)) == 3
     assert value(postgres, NOTED) == 3
 
@@ -172,7 +172,7 @@ async def test_agent_of_a_full_site_takes_nothing_from_others(
         assert statements["servable"] <= 2, "nothing was drawn anew"
         elsewhere = servable(queue, "/elsewhere", 5)
         batcher.forget(Scope("/"))
-        ((task,),) = [one.tasks for one in await claims.of(full)]
+        ((task,),) = [answer.tasks for answer in await claims.of(full)]
         assert task.campaign == elsewhere.campaign_id
 
 
@@ -231,7 +231,7 @@ def test_idle_claim_counts_nothing_at_its_site(
             ).fetchone()
         assert row is not None
         again = [access for access in seen.to("site_claim").accesses if access.index == "ctid"]
-        return max((one.rows for one in again), default=0), row["avoided"]
+        return max((access.rows for access in again), default=0), row["avoided"]
 
     assert recounted() == (900, [idle.session])
     assert recounted() == (100, [idle.session])

@@ -21,7 +21,9 @@ def test_campaign_shows_all_that_its_handler_says(queue: Client, taskq: CommandL
             ),
         )
     )
-    (line,) = (one for one in taskq.out("campaign", "show", "/c").splitlines() if "command:" in one)
+    (line,) = (
+        line for line in taskq.out("campaign", "show", "/c").splitlines() if "command:" in line
+    )
     title, _, text = line.partition(" ")
     assert title == "handler"
     assert text.strip() == (

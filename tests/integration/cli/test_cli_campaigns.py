@@ -233,7 +233,7 @@ def test_ls_and_tree_give_the_fields_of_a_status(taskq: CommandLine, queue: Clie
     (listed,) = taskq.json("ls", "/w")
     assert listed.keys() == STATUS_FIELDS | {"forecast"}
     assert (listed["path"], listed["waiting"]) == ("/w/m", 5)
-    assert [(one["path"], one["waiting"]) for one in taskq.json("tree", "/w")] == [
+    assert [(record["path"], record["waiting"]) for record in taskq.json("tree", "/w")] == [
         *(("/w", 0), ("/w/m", 0)),
         ("/w/m/x", 5),
     ]
@@ -288,10 +288,10 @@ def test_views_show_whether_the_silence_of_agents_is_usual(
     taskq: CommandLine, hire: Hire, postgres: Postgres
 ) -> None:
     """A live agent sends two heartbeats within half of its lease."""
-    one = hire("/")
+    agent = hire("/")
     assert taskq.out("status").rstrip().endswith(" at most, as usual")
     assert " late " not in taskq.out("agents")
-    silence(postgres, one.session)
+    silence(postgres, agent.session)
     assert taskq.out("status").rstrip().endswith("1 too long: they count as lost after 1.0 s")
     assert " late " in taskq.out("agents")
 
@@ -354,7 +354,7 @@ def test_wrong_call_is_refused_in_a_line_and_changes_nothing(
         named = [word.replace("{absent}", str(tmp_path / "absent")) for word in words]
         exit_code, error = taskq.refused(*named)
         assert (exit_code, reason in error) == (code, True), (words, error)
-    assert [one["path"] for one in taskq.json("tree")] == ["/", campaign.path]
+    assert [record["path"] for record in taskq.json("tree")] == ["/", campaign.path]
 
 
 def test_similar_campaign_is_proposed(taskq: CommandLine, queue: Client) -> None:
@@ -394,7 +394,7 @@ def test_every_view_shows_why_a_campaign_paused_itself(
     assert "           $ taskq campaign resume /a\n" in status
     for words in (["status", "/a"], ["campaign", "show", "/a"]):
         assert taskq.json(*words)["paused_why"].startswith("all failed"), words
-    assert [one["paused_why"] is None for one in taskq.json("tree")] == [True, False]
+    assert [record["paused_why"] is None for record in taskq.json("tree")] == [True, False]
     taskq.out("campaign", "resume", "/a")
     assert "failed" not in taskq.out("campaign", "show", "/a").replace("max failure", "")
     assert taskq.json("status", "/a")["paused_why"] is None

@@ -23,13 +23,13 @@ def keys(campaign: Campaign) -> list[str]:
 def altered(data: bytes) -> bytes:
     """Return data in which one bit is another, so that only the checksum knows."""
     for position in range(len(data) // 2, len(data)):
-        one = data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+        part = data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
         member = zlib.decompressobj(31)
         try:
-            member.decompress(one)
+            member.decompress(part)
         except zlib.error as error:
             if "incorrect data check" in str(error):
-                return one
+                return part
     raise AssertionError("each change is found at once")
 
 

@@ -47,7 +47,10 @@ def test_drain_takes_several_names_and_hosts(
     names = ["--name", "a0", "--name", "a1", "--name", "a2"]
     hosts = ["--host", "node1", "--host", "node2", "--host", "node3"]
     assert taskq.json("agents", "drain", *names, *hosts) == {"agents": 2, "dry_run": False}
-    assert {one["agent"] for one in taskq.json("agents") if one["draining"]} == {"a1", "a2"}
+    assert {record["agent"] for record in taskq.json("agents") if record["draining"]} == {
+        "a1",
+        "a2",
+    }
     assert taskq.json("agents", "drain", *names) == {"agents": 1, "dry_run": False}
     assert taskq.json("agents", "drain", *hosts) == {"agents": 1, "dry_run": False}
 

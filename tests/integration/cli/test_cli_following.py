@@ -54,7 +54,11 @@ def test_each_call_writes_what_has_come_since_the_last(
     assert said.stderr == f"2 results of /c written to {tmp_path / 'f.parquet'}.\n"
     assert parquet.read_table(tmp_path / "f.parquet")["key"].to_pylist() == ["t4", "t5"]
     end(agent, 3)
-    assert [one["key"] for one in json.loads(taskq.out(*words, "-o", "json"))] == ["t6", "t7", "t8"]
+    assert [record["key"] for record in json.loads(taskq.out(*words, "-o", "json"))] == [
+        "t6",
+        "t7",
+        "t8",
+    ]
     assert len(Cursor.read(tmp_path / "cursor")) == 9
 
 

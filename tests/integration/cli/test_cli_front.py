@@ -94,7 +94,7 @@ def test_status_reports_lists_of_another_epoch(taskq: CommandLine, stocked: Stoc
     stocked.server.admin.flushall()
     report = report_of(taskq, "--redis", stocked.server.url)
     assert (report["epoch"], report["redis_epoch"]) == (1, None)
-    assert [one["entries"] for one in report["lists"]] == [None]
+    assert [record["entries"] for record in report["lists"]] == [None]
     assert "of another epoch" in taskq.out("front", "status", "--redis", stocked.server.url)
 
 

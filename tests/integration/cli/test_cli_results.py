@@ -73,7 +73,7 @@ def test_results_of_a_subtree_name_their_campaigns(
         agent = hire(path)
         agent.done(agent.claim()[0], {"score": 1})
     found = taskq.json("results", "/w")
-    assert [one["campaign"] for one in found] == ["/w/a", "/w/b"]
+    assert [record["campaign"] for record in found] == ["/w/a", "/w/b"]
     assert found[0].keys() == names(Result)
     assert "/w/b" in taskq.out("results", "/w")
 
@@ -94,7 +94,7 @@ def test_best_results_come_first(
 ) -> None:
     """By any number or instant of a result, the highest or the lowest first."""
     best = taskq.json("results", finished.path, "--best", 2, *words)
-    assert [one["payload"]["n"] for one in best] == order
+    assert [hit["payload"]["n"] for hit in best] == order
 
 
 def test_columns_shown_are_those_that_most_results_have(
@@ -174,7 +174,7 @@ def test_results_since_a_time_are_those_that_ended_later(
     ended = sorted(result["ended_at"] for result in taskq.json("results", finished.path))
     for since, left in (("2h", 3), (ended[2], 3), ("2d", 5)):
         found = taskq.json("results", "/c", "--since", since)
-        assert sorted(one["ended_at"] for one in found) == ended[-left:]
+        assert sorted(record["ended_at"] for record in found) == ended[-left:]
         assert taskq.out("export", "/c", "--since", since).count("\n") == left
     code, error = taskq.refused("export", "/c", "--since", "demo.cursor")
     assert (code, "is neither a time" in error) == (2, True), error
@@ -189,7 +189,7 @@ def test_results_without_the_number_are_left_out_and_counted(
     for task, score in zip(agent.claim(3), (1, None, 3), strict=True):
         agent.done(task, {"score": score})
     result = taskq("results", "/c", "--best", 5, "--by", "result.score", "--highest", "-o", "json")
-    assert [one["result"]["score"] for one in json.loads(result.stdout)] == [3, 1]
+    assert [record["result"]["score"] for record in json.loads(result.stdout)] == [3, 1]
     assert result.stderr == "1 result without a number in result.score.\n"
 
 
@@ -244,7 +244,7 @@ def test_results_are_exported_to_several_files(
     words = ["--columns", "n=payload.n,pose=result.name", "--split", "pose"]
     assert taskq("export", finished.path, "--to", by_name, *words).exit_code == 0
     table = parquet.read_table(by_name)
-    rows = [(one["n"], one["pose"]) for one in table.to_pylist()]
+    rows = [(record["n"], record["pose"]) for record in table.to_pylist()]
     assert sorted(rows) == [(n, f"pose{n}") for n in range(5)]
     for words in (["-o", "csv", "--to", tmp_path / "x"], [], ["--to", to]):
         assert taskq.refused("export", "/c", "--split", "rows=2", *words)[0] == 2
@@ -264,7 +264,7 @@ def test_failures_are_grouped_by_class(taskq: CommandLine, finished: Campaign) -
     """Attempts, tasks, hosts and an example for each class; or each failed task."""
     groups = {failure["error_class"]: failure for failure in taskq.json("failures", finished.path)}
     assert groups["even"].keys() == names(FailureCause)
-    assert {name: (one["attempts"], one["tasks"]) for name, one in groups.items()} == {
+    assert {name: (group["attempts"], group["tasks"]) for name, group in groups.items()} == {
         "even": (2, 2),
         "odd": (2, 2),
     }
@@ -293,13 +293,13 @@ def test_failures_of_two_causes_are_listed_apart(
     for task in agent.claim(3):
         said = f"ligand 0x{task.task:x} has {task.payload['n']} atoms"
         agent.report(task, "failed", error_class="Odd", error=said, tail=str(task.key), retry=False)
-    causes = {one.cause: one for one in campaign.failure_causes()}
-    assert {cause: (one.attempts, one.some_hosts) for cause, one in causes.items()} == {
+    causes = {cause.cause: cause for cause in campaign.failure_causes()}
+    assert {cause: (value.attempts, value.some_hosts) for cause, value in causes.items()} == {
         "exited with #: no space left on device": (3, {"n1": 3}),
         "exited with #: step # of #: energy is not a number": (3, {"n2": 2, "n1": 1}),
         "ligand # has # atoms": (3, {"n3": 3}),
     }
-    assert [(one.causes, one.hosts, one.tasks) for one in causes.values()] == [
+    assert [(cause.causes, cause.hosts, cause.tasks) for cause in causes.values()] == [
         *((3, 1, 3), (3, 1, 3), (3, 2, 3)),
     ]
     table, _, causes = taskq.out("failures", "/c").partition("\n\n")
@@ -309,7 +309,7 @@ def test_failures_of_two_causes_are_listed_apart(
     assert "  $ taskq logs /c " in causes
     assert "no space left on device" in "".join(lines)
     assert re.search(r"step 4 of 300: energy is not a number +n2 2, n1 1 ", "".join(lines))
-    assert [one.attempts for one in campaign.failure_causes(limit=1)] == [3]
+    assert [cause.attempts for cause in campaign.failure_causes(limit=1)] == [3]
 
 
 def test_failed_tasks_are_tried_again_by_class_or_key(

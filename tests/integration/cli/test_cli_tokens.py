@@ -116,7 +116,7 @@ def test_revoking_says_what_has_ended(taskq: CommandLine, postgres: Postgres) ->
     text = "The token a is revoked; 1 session ended, 0 attempts handed back.\n"
     assert taskq.out("token", "revoke", "a") == text
     assert taskq.json("agents") == []
-    assert [one["state"] for one in taskq.json("token", "list")] == ["revoked"]
+    assert [record["state"] for record in taskq.json("token", "list")] == ["revoked"]
     assert taskq.refused("token", "revoke", "b")[0] == 66
 
 
@@ -152,5 +152,5 @@ def test_list_may_be_left_out(taskq: CommandLine, hire: Hire) -> None:
         ["agents", "--limit", 1],
         ["agents"],
     ):
-        assert [one["session_id"] for one in taskq.json(*words)] == [agent.session]
+        assert [record["session_id"] for record in taskq.json(*words)] == [agent.session]
     assert "drain" in taskq.out("agents", "-h")

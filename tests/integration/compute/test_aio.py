@@ -22,7 +22,7 @@ WAIT_S = 90.0
 
 def threads() -> int:
     """Return how many threads work for twins."""
-    return sum(one.name == "taskq-aio" for one in threading.enumerate())
+    return sum(thread.name == "taskq-aio" for thread in threading.enumerate())
 
 
 @pytest.mark.thorough
@@ -58,7 +58,7 @@ async def test_runs_and_campaigns_have_twins(served_queue: Client, name: str) ->
     queue = AsyncClient(served_queue)
     run = await queue.map(called.square, range(5), name=f"{name}/squares")
     assert (len(run), run.path) == (5, f"{name}/squares")
-    assert {one.value async for one in run.as_completed(WAIT_S)} == {0, 1, 4, 9, 16}
+    assert {outcome.value async for outcome in run.as_completed(WAIT_S)} == {0, 1, 4, 9, 16}
     assert [value async for value in run] == await run.result() == [0, 1, 4, 9, 16]
     assert (await run.wait()).done == (await run.status()).done == 5
     refined = await queue.map(called.square, await run.best(by="value", n=2), name=f"{name}/2")

@@ -16,7 +16,8 @@ def test_each_argument_of_a_list_has_its_own_value_or_exception(
     run = served_queue.map(called_together.squares, range(20), name=name, batch=8)
     outcomes = list(run.outcomes(WAIT_S))
     assert [
-        one.value if one.ok else None for one in sorted(outcomes, key=lambda one: one.index)
+        outcome.value if outcome.ok else None
+        for outcome in sorted(outcomes, key=lambda outcome: outcome.index)
     ] == [None if n % 10 == 3 else n * n for n in range(20)]
     assert {type(outcome.error) for outcome in outcomes if not outcome.ok} == {ValueError}
     assert served_queue.campaign(name).status().total == 20
@@ -29,7 +30,7 @@ def test_lists_are_as_long_as_the_caller_says(served_queue: Client, name: str) -
 
 def test_argument_that_kills_the_process_is_found(served_queue: Client, name: str) -> None:
     run = served_queue.map(called_together.deadly, range(12), name=name, batch=12)
-    outcomes = sorted(run.outcomes(WAIT_S), key=lambda one: one.index)
+    outcomes = sorted(run.outcomes(WAIT_S), key=lambda outcome: outcome.index)
     assert [outcome.index for outcome in outcomes if not outcome.ok] == [7]
     assert "SIGKILL" in str(outcomes[7].error)
 

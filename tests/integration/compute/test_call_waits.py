@@ -52,7 +52,7 @@ def test_wait_brings_results_errors_and_cancelled_calls(far: Client) -> None:
     with taskq.Executor(far, path=f"/{secrets.token_hex(4)}") as executor:
         assert [executor.submit(called.square, n).result(WAIT_S) for n in range(3)] == [0, 1, 4]
         both = [executor.submit(called.square, n) for n in (7, 8)]
-        assert [one.result(WAIT_S) for one in both] == [49, 64]
+        assert [future.result(WAIT_S) for future in both] == [49, 64]
         with pytest.raises(called.BadLigand):
             executor.submit(called.refuse, 5).result(WAIT_S)
 

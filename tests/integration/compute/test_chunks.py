@@ -34,7 +34,7 @@ def test_values_come_in_order_and_are_computed_once(served_queue: Client, name: 
         assert run.result(WAIT_S) == [n**2 for n in range(20)]
         assert (len(run), run.status().total) == (20, 3)
         assert [attempt.attempt for attempt in run.campaign.attempts(_keys(run)[0])] == [1]
-    outcomes = sorted(run.as_completed(WAIT_S), key=lambda one: one.index)
+    outcomes = sorted(run.as_completed(WAIT_S), key=lambda outcome: outcome.index)
     assert [(outcome.index, outcome.argument, outcome.value) for outcome in outcomes] == [
         (n, n, n**2) for n in range(20)
     ]

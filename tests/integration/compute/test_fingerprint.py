@@ -168,8 +168,10 @@ def test_function_in_a_set_that_it_uses_has_a_fingerprint() -> None:
         steps.update(map(made, summands))
         return work
 
-    one = fingerprint(registered(*range(8)))
-    assert one == fingerprint(registered(*reversed(range(8)))) != fingerprint(registered(*range(7)))
+    name = fingerprint(registered(*range(8)))
+    assert (
+        name == fingerprint(registered(*reversed(range(8)))) != fingerprint(registered(*range(7)))
+    )
 
 
 def test_object_is_known_by_its_content() -> None:
@@ -179,6 +181,6 @@ def test_object_is_known_by_its_content() -> None:
         def __init__(self, x: object) -> None:
             self.x = x
 
-    one = fingerprint(Point({"b", "a"}))
+    name = fingerprint(Point({"b", "a"}))
     Point(1).__reduce_ex__(4)
-    assert one == fingerprint(Point({"a", "b"})) != fingerprint(Point({"a", "c"}))
+    assert name == fingerprint(Point({"a", "b"})) != fingerprint(Point({"a", "c"}))

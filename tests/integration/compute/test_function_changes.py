@@ -113,7 +113,7 @@ def test_filled_cache_of_functools_is_no_change(queue: Client, name: str) -> Non
 
 def test_changed_params_and_inputs_are_named(queue: Client, name: str, tmp_path: Path) -> None:
     """By their names; the others are not, and there is no advice for functions."""
-    files = [tmp_path / one for one in ("receptor.pdbqt", "other.txt")]
+    files = [tmp_path / name for name in ("receptor.pdbqt", "other.txt")]
     for file in files:
         file.write_text("1")
     how: dict[str, Any] = {"params": {"by": 1, "x": 2}, "inputs": files}

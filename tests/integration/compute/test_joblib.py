@@ -72,7 +72,7 @@ def test_shared_argument_is_read_once_in_each_process(served: Client) -> None:
     for process in {pid for pid, _ in seen}:
         lengths = sorted(length for pid, length in seen if pid == process)
         assert lengths == [*range(4_001, 4_001 + len(lengths))]
-    (pickled,) = (one for one in campaign_of(served, "mark").inputs() if one.endswith(".pickle"))
+    (pickled,) = (name for name in campaign_of(served, "mark").inputs() if name.endswith(".pickle"))
     assert pickled
 
 
@@ -117,7 +117,9 @@ def test_large_arguments_are_stored_once(served: Client) -> None:
     campaign = campaign_of(served, "weighted")
     assert all(len(str(task.payload)) < 100 for task in campaign.tasks())
     assert sorted(name.rpartition(".")[2] for name in campaign.inputs()) == ["npy", "pickle", "zip"]
-    assert max(one.size for one in campaign.inputs().values()) == pytest.approx(many.nbytes, 0.001)
+    assert max(value.size for value in campaign.inputs().values()) == pytest.approx(
+        many.nbytes, 0.001
+    )
 
 
 @pytest.mark.thorough
@@ -131,9 +133,9 @@ def test_pickle_that_was_replaced_is_not_read(served: Client, tmp_path: Path, na
     assert Parallel(timeout=WAIT_S)([delayed(first)(many, 7)]) == [f"{name}-7"]
     campaigns = served.campaign("/calls").children()
     (campaign, file) = max(
-        (one.campaign_id, one, file)
-        for one in campaigns
-        for file in one.inputs()
+        (campaign.campaign_id, campaign, file)
+        for campaign in campaigns
+        for file in campaign.inputs()
         if file.endswith(".pickle")
     )[1:]
     other = tmp_path / file

@@ -119,7 +119,7 @@ def test_payload_names_no_file_and_no_blob_that_is_none(served_queue: Client, na
     run = served_queue.map(called.same, [0], name=name)
     run.wait(WAIT_S)
     campaign = run.campaign
-    campaign.seed({"args": [{LARGE: one}], "n": n} for n, one in enumerate(HOSTILE))
+    campaign.seed({"args": [{LARGE: value}], "n": n} for n, value in enumerate(HOSTILE))
     campaign.seed([{"args": [[{LARGE: HOSTILE[2]}]]}])
     wanted = len(HOSTILE) + 1
     campaign.wait(WAIT_S)
@@ -176,9 +176,9 @@ def test_content_that_is_too_large_is_refused(
     monkeypatch.setattr(functions, "MAX_BLOB_BYTES", 90_000)
     monkeypatch.setattr(pickling, "MAX_ARGUMENT_BYTES", 80_000)
     with Executor(queue) as executor:
-        for one in ("x" * 100_000, Table(["x" * 100_000])):
+        for value in ("x" * 100_000, Table(["x" * 100_000])):
             with pytest.raises(InvalidTask, match="inputs="):
-                executor.submit(called.same, one)
+                executor.submit(called.same, value)
         future = executor.submit(called.same, "x" * 80_000)
         assert future.task
         assert future.cancel()

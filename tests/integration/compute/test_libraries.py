@@ -46,7 +46,7 @@ def test_scikit_learn_searches_and_validates(served_queue: Client) -> None:
         model = LogisticRegression(C=0.5)
         made = cross_validate(model, values, classes, cv=2, return_estimator=True)
     assert there == pytest.approx(here)
-    assert [one.C for one in made["estimator"]] == [0.5, 0.5]
+    assert [value.C for value in made["estimator"]] == [0.5, 0.5]
     campaigns = served_queue.campaign("/calls").children()
     sizes = {
         n: i.size
@@ -157,13 +157,13 @@ def test_tqdm_shows_what_comes(executor: Executor, served_queue: Client, name: s
     tqdm = pytest.importorskip("tqdm").tqdm
     futures = [executor.submit(called.square, n) for n in range(4)]
     with tqdm(as_completed(futures, WAIT_S), total=4) as bar:
-        assert sorted(one.result() for one in bar) == [0, 1, 4, 9]
+        assert sorted(value.result() for value in bar) == [0, 1, 4, 9]
         assert bar.n == 4
     with tqdm(executor.map(called.square, range(4)), total=4) as bar:
         assert [*bar] == [0, 1, 4, 9]
     run = served_queue.map(called.square, range(4), name=name)
     with tqdm(run.as_completed(WAIT_S), total=len(run)) as bar:
-        assert sorted(one.value for one in bar) == [0, 1, 4, 9]
+        assert sorted(value.value for value in bar) == [0, 1, 4, 9]
 
 
 def test_asyncio_runs_in_the_executor(executor: Executor) -> None:

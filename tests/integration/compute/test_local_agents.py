@@ -348,7 +348,7 @@ def test_reported_results_need_no_statement(queue: Client, monkeypatch: pytest.M
     """Also those that are reported before their futures are known."""
     campaign = queue.create_campaign("/c")
     campaign.seed([{"n": 0}, {"n": 1}])
-    tasks = [one.task_id for one in campaign.tasks()]
+    tasks = [task.task_id for task in campaign.tasks()]
     futures = [TaskFuture[int](campaign, str(task)) for task in tasks]
     for future, task in zip(futures, tasks, strict=True):
         future.note_stored(campaign, task)

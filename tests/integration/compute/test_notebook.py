@@ -96,7 +96,7 @@ def test_notebook_computes_once_and_draws(queue: Client) -> None:
     (picture,) = outputs(first, "image/png")
     assert len(picture) > 5_000
     shown = outputs(first, "text/html")
-    assert any("3 of 3 done" in one and "<div" in one for one in shown)
+    assert any("3 of 3 done" in name and "<div" in name for name in shown)
     campaign = queue.campaign("/notebook/ising")
     assert campaign.status().done == 3
     ended = [result.ended_at for result in campaign.results()]

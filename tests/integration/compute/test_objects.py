@@ -27,7 +27,7 @@ class Colour(enum.Enum):
 class Pair(NamedTuple):
     """A tuple with names."""
 
-    one: object
+    value: object
     other: object
 
 
@@ -47,7 +47,7 @@ def test_function_by_name_takes_and_returns_objects_of_its_module(
     ligands = [Heavy("CCO", Kind.ACID, [Place(1, 2)], {"a": Ligand("C")}, mass=46.0), Ligand("C")]
     run = served_queue.map(shapes.returned, ligands, name=name)
     assert run.result(WAIT_S) == ligands
-    assert [type(one) for one in run] == [Heavy, Ligand]
+    assert [type(value) for value in run] == [Heavy, Ligand]
     assert [outcome.argument for outcome in run.outcomes()] == ligands
     assert served_queue.run(name).result(WAIT_S) == ligands
     assert run.frame()["value"].to_list() == ligands

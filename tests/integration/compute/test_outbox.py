@@ -76,7 +76,7 @@ def test_call_that_is_refused_harms_no_other(
         monkeypatch.setattr(module, "MAX_PAYLOAD_BYTES", 2 * MAX_PAYLOAD_BYTES)
     with postgres.transaction():
         postgres.execute("lock table taskq.spec in access exclusive mode")
-        futures = [queue.submit(called.same, one) for one in (1, 2, LARGE, 3, 4)]
+        futures = [queue.submit(called.same, value) for value in (1, 2, LARGE, 3, 4)]
     assert isinstance(futures[2].exception(WAIT_S), UsageError)
     with pytest.raises(UsageError):
         _ = futures[2].task
@@ -148,7 +148,7 @@ def test_call_that_is_not_on_its_way_is_never_stored_once_cancelled(
         wait_until(lambda: "submit_calls" in called_for)
         waiting = queue.submit(called.same, 2)
         for future in (waiting, sent):
-            future.add_done_callback(lambda one: one.cancel())
+            future.add_done_callback(lambda future: future.cancel())
         assert waiting.cancel()
         assert not sent.running()
     for future in (waiting, sent):

@@ -36,7 +36,7 @@ def test_pending_tasks_are_a_sorted_set(steps: list[tuple[bool, list[int]]], aft
                 model.discard(task)
         assert len(pending) == len(model)
         assert pending.after(0, 100) == sorted(model)
-        assert pending.after(after, 3) == sorted(one for one in model if one > after)[:3]
+        assert pending.after(after, 3) == sorted(number for number in model if number > after)[:3]
         assert (after in pending) == (after in model)
 
 
@@ -62,8 +62,8 @@ def test_ended_call_is_found_wherever_it_is_among_many(queue: Client) -> None:
     assert tracker.look() == []
     last = max(ids, key=ids.__getitem__)
     campaign.cancel([last])
-    found = [one for _ in range(10) for one in tracker.look()]
-    assert [(one.task, one.status) for one in found] == [(ids[last], "cancelled")]
+    found = [call for _ in range(10) for call in tracker.look()]
+    assert [(call.task, call.status) for call in found] == [(ids[last], "cancelled")]
     assert len(tracker.pending) == 2_999
 
 
@@ -87,13 +87,13 @@ def test_result_of_one_of_few_calls_is_found_by_one_statement(
     campaign = queue.create_campaign("/c")
     campaign.seed({"n": n} for n in range(2))
     tracker = Tracker(queue.queries, campaign.campaign_id, "/c")
-    tracker.add(one.task_id for one in campaign.tasks())
+    tracker.add(task.task_id for task in campaign.tasks())
     assert tracker.look() == []
     agent = hire("/c")
     for task in agent.claim(2):
         agent.done(task)
         asked.clear()
-        assert [one.status for one in tracker.look()] == ["done"]
+        assert [call.status for call in tracker.look()] == ["done"]
         assert asked == ["results_of"]
 
 
@@ -111,7 +111,7 @@ def test_looks_at_few_calls_that_run_ask_one_thing_each(
     assert [tracker.look() for _ in range(4)] == [[]] * 4
     assert asked == ["results_of", "counts"] * 2
     campaign.cancel()
-    assert [one.status for _ in range(2) for one in tracker.look()] == ["cancelled"]
+    assert [call.status for _ in range(2) for call in tracker.look()] == ["cancelled"]
 
 
 def looks_in(seconds: float, *, found_at: float | None = None) -> list[float]:

@@ -167,7 +167,7 @@ def test_rows_are_read_once_all_calls_have_ended(
     campaign.seed(Seed({}, f"k{number}") for number in range(4))
     agent = hire()
     first, second, third, last = agent.claim(4)
-    mine = array("q", [one.task for one in (first, second, third, last)])
+    mine = array("q", [task.task for task in (first, second, third, last)])
     run: Run[Any] = Run(queue.queries, campaign, "f", mine, read=ResultReader(), agents=[])
     agent.done(first, {"n": 1})
     agent.done(third, {"n": 3})
@@ -190,10 +190,10 @@ def test_calls_without_a_row_are_warned_of(
     agent = hire()
     done, failed, cancelled, *others = agent.claim(5)
     agent.done(done, {"n": 1})
-    for one in (failed, others[0]):
-        agent.fail(one, retry=False)
+    for task in (failed, others[0]):
+        agent.fail(task, retry=False)
     campaign.cancel(["k2", "k4"])
-    mine = array("q", [one.task for one in (done, failed, cancelled)])
+    mine = array("q", [task.task for task in (done, failed, cancelled)])
     run: Run[Any] = Run(queue.queries, campaign, "f", mine, read=ResultReader(), agents=[])
     with pytest.warns(UserWarning, match=r"2 of the 3 calls .*1 failed and 1 cancelled") as said:
         assert READERS[kind](run, timeout=60) == [1]
@@ -210,4 +210,4 @@ def test_seconds_are_those_of_the_execution(served_queue: Client) -> None:
         stored = rows[outcome.key]
         assert stored.phases is not None
         assert outcome.seconds == stored.phases["run_s"]
-    assert list(run.frame()["seconds"]) == [one.seconds for one in run.outcomes()]
+    assert list(run.frame()["seconds"]) == [outcome.seconds for outcome in run.outcomes()]

@@ -57,13 +57,13 @@ def test_asking_again_computes_nothing_twice(served_queue: Client, name: str) ->
     assert first.result(WAIT_S) == ["a", "b"]
     again = served_queue.map(called.same, ["c", "b", "a"], name=name)
     assert again.result(WAIT_S) == ["c", "b", "a"]
-    assert sorted(one.index for one in again.as_completed(WAIT_S)) == [0, 1, 2]
+    assert sorted(outcome.index for outcome in again.as_completed(WAIT_S)) == [0, 1, 2]
     assert again.status().total == 3
     assert [attempt.attempt for attempt in again.campaign.attempts(_key(again, "a"))] == [1]
 
 
 def _key(run: taskq.Run, argument: object) -> str:
-    (outcome,) = [one for one in run.outcomes(WAIT_S) if one.argument == argument]
+    (outcome,) = [outcome for outcome in run.outcomes(WAIT_S) if outcome.argument == argument]
     return outcome.key
 
 
@@ -132,7 +132,7 @@ def test_exceptions_come_back_as_themselves(served_queue: Client, name: str) -> 
     assert "in refuse" in str(caught.value.__cause__)
     good, bad = run.outcomes()
     assert (good.value, good.ok, bad.ok) == (0, True, False)
-    assert {one.index: one.ok for one in run.as_completed()} == {0: True, 1: False}
+    assert {outcome.index: outcome.ok for outcome in run.as_completed()} == {0: True, 1: False}
     assert [failure.error_class for failure in run.failures()] == [
         "tests.payloads.called.BadLigand"
     ]
@@ -306,7 +306,7 @@ def test_cancelled_calls_say_so_and_begin_again_when_asked(queue: Client, name: 
         run.wait(0.01)
     assert run.cancel() == 3
     assert [type(outcome.error) for outcome in run.outcomes(WAIT_S)] == [CancelledError] * 3
-    assert [one.status for one in run.as_completed(WAIT_S)] == ["cancelled"] * 3
+    assert [outcome.status for outcome in run.as_completed(WAIT_S)] == ["cancelled"] * 3
     assert queue.map(called.square, range(3), name=name).status().waiting == 3
 
 
@@ -378,7 +378,7 @@ def test_closing_the_queue_ends_what_waits_for_it(dsn: str) -> None:
     path = future.campaign.path
     queue.close()
     assert isinstance(future.exception(WAIT_S), Unavailable)
-    wait_until(lambda: not any(one.name == "taskq-futures" for one in threading.enumerate()))
+    wait_until(lambda: not any(thread.name == "taskq-futures" for thread in threading.enumerate()))
     with taskq.connect(dsn) as again:
         assert again.campaign(path).status().waiting == 1
 

@@ -32,7 +32,7 @@ def test_run_is_attached_to_by_its_name(served_queue: Client, name: str) -> None
     assert [outcome.argument for outcome in outcomes] == [4, 2, 1, 0]
     assert [outcome.value for outcome in outcomes if outcome.ok] == [4, 2, 0]
     assert isinstance(outcomes[2].error, BadLigand)
-    assert sorted(one.index for one in run.as_completed(WAIT_S)) == [0, 1, 2, 3]
+    assert sorted(outcome.index for outcome in run.as_completed(WAIT_S)) == [0, 1, 2, 3]
     with pytest.raises(BadLigand):
         run.result(WAIT_S)
     assert [failure.key for failure in run.failures()] == [outcomes[2].key]
@@ -49,8 +49,8 @@ def test_calls_by_value_come_back_and_need_the_same_trust(served_queue: Client, 
         return Morsel
 
     served_queue.map(call, [1], name=name).wait(WAIT_S)
-    (one,) = served_queue.run(name).outcomes(WAIT_S)
-    assert isinstance(one.error, ResultNotTrusted)
+    (outcome,) = served_queue.run(name).outcomes(WAIT_S)
+    assert isinstance(outcome.error, ResultNotTrusted)
     assert served_queue.run(name, trust=[Morsel]).result(WAIT_S) == [Morsel]
     (listed,) = served_queue.runs(name)
     assert listed.function == "call"

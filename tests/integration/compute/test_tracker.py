@@ -46,7 +46,9 @@ def test_failed_calls_are_found_among_other_failed_ones(queue: Client, hire: Hir
     for task in agent.claim(40):
         agent.fail(task, retry=False)
     ended = queue.map(called.refuse, [1, 41, 79], name="/c").outcomes(WAIT_S)
-    assert [(one.status, type(one.error)) for one in ended] == [("failed", TaskFailed)] * 3
+    assert [(outcome.status, type(outcome.error)) for outcome in ended] == [
+        ("failed", TaskFailed)
+    ] * 3
 
 
 @pytest.mark.thorough
@@ -73,7 +75,7 @@ def ended(queue: Client, hire: Hire) -> Iterator[Tracker]:
         if task.payload["n"] % 3:
             agent.done(task)
     tracker = Tracker(queue.queries, campaign.campaign_id, campaign.path)
-    tracker.add(one.task_id for one in campaign.tasks())
+    tracker.add(task.task_id for task in campaign.tasks())
     return tracker
 
 
@@ -94,7 +96,7 @@ def test_look_that_fails_forgets_nothing(
     found = ended.look()
     while more := ended.look():
         found += more
-    assert sorted(one.task for one in found) == sorted({one.task for one in found})
+    assert sorted(call.task for call in found) == sorted({call.task for call in found})
     assert (len(found), len(ended.pending)) == (66, 33)
 
 
@@ -104,9 +106,9 @@ def test_reports_without_results_seldom_read_the_counters(
     """Agents report often, and the last look has mostly found what they did; failures are found."""
     campaign = queue.create_campaign("/c")
     campaign.seed([{}])
-    (one,) = campaign.tasks()
+    (listed,) = campaign.tasks()
     looks = Tracker(queue.queries, campaign.campaign_id, campaign.path)
-    looks.add([one.task_id])
+    looks.add([listed.task_id])
     assert looks.look() == []
     agent, asked, rows = hire(), list[str](), queue.queries.rows
     (task,) = agent.claim(1)
@@ -130,7 +132,7 @@ def test_removed_tasks_count_as_cancelled_and_retried_ones_as_unfinished(
     agent = hire()
     for task in agent.claim(3):
         agent.fail(task, retry=False)
-    tasks = [one.task_id for one in campaign.tasks()]
+    tasks = [task.task_id for task in campaign.tasks()]
     rows = queue.queries.rows(
         "unsuccessful", campaign=campaign.campaign_id, tasks=[tasks[2], 10**9, tasks[0]]
     )
@@ -144,7 +146,7 @@ def test_removed_tasks_count_as_cancelled_and_retried_ones_as_unfinished(
     assert campaign.cancel() == 3
     tracker = Tracker(queue.queries, campaign.campaign_id, campaign.path)
     tracker.add([*tasks, 10**9])
-    assert [one.status for one in tracker.look()] == ["cancelled"] * 4
+    assert [call.status for call in tracker.look()] == ["cancelled"] * 4
     assert not tracker.pending
 
 
@@ -186,7 +188,7 @@ def test_next_stage_goes_while_the_first_does(near_queue: Client, name: str) -> 
         refined = near_queue.map(called.scored, best, name=f"{name}/next")
         outcomes = list(refined.outcomes(WAIT_S))
     assert not run.status().unfinished
-    chosen = [one.payload for one in run.best(percent=10, by="score")]
+    chosen = [hit.payload for hit in run.best(percent=10, by="score")]
     assert [outcome.argument for outcome in outcomes] == chosen
     assert len(outcomes) == 4
     again = near_queue.map(called.scored, run.best(percent=10, by="score"), name=f"{name}/next")

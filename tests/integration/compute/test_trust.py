@@ -157,7 +157,7 @@ def test_no_error_proposes_to_trust_modules_that_start_programs(value: object, t
     """Who followed it would have run what an agent sent."""
     with pytest.raises(ResultNotTrusted) as caught:
         read(value, trust)
-    assert not any(f'["{one}"]' in str(caught.value) for one in ("os", "posix", "subprocess"))
+    assert not any(f'["{name}"]' in str(caught.value) for name in ("os", "posix", "subprocess"))
 
 
 @pytest.mark.parametrize("name", ["builtins", "os", "subprocess", "os.path", "taskq_agent.typed"])
@@ -276,7 +276,7 @@ def test_values_of_numpy_are_read_with_any_trusted_class() -> None:
         *(np.sin, np.int64, np.poly1d([1, 2]), np.datetime64("2026-11-28")),
     )
     found = read(Holder(*values), [Holder]).held
-    assert [type(one) for one in found] == [type(value) for value in values]
+    assert [type(value) for value in found] == [type(value) for value in values]
     assert list(map(repr, found))[:4] == list(map(repr, values))[:4]
     assert found[4].random() == np.random.default_rng(7).random()
 
@@ -292,7 +292,7 @@ class Point:
 class Pair(NamedTuple):
     """A tuple with names."""
 
-    one: int
+    item: int
     other: object
 
 

@@ -116,7 +116,7 @@ def test_seeded_payloads_come_back_unchanged(hostile: str, tmp_path: Path) -> No
     """By commands, an agent, and the audit; a failure is recorded as it was."""
     (tmp_path / "hostile_payload.py").write_text(PAYLOAD_CODE)
     (tmp_path / "tasks.jsonl").write_text(
-        "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in PAYLOADS), "utf-8"
+        "".join(f"{json.dumps(payload, ensure_ascii=False)}\n" for payload in PAYLOADS), "utf-8"
     )
     taskq = CommandLine(hostile)
     with closing(Database(hostile).open()) as database:
@@ -129,9 +129,9 @@ def test_seeded_payloads_come_back_unchanged(hostile: str, tmp_path: Path) -> No
         _, said = agent.communicate(timeout=120)
     assert (agent.returncode, said) == (0, "")
     rows = [json.loads(line) for line in taskq.out("export", "/c").splitlines()]
-    assert [one["payload"] for one in rows] == PAYLOADS[:2]
-    assert [one["result"] for one in rows] == [
-        {"name": one["name"], "number": 0.1 + 0.2} for one in PAYLOADS[:2]
+    assert [row["payload"] for row in rows] == PAYLOADS[:2]
+    assert [row["result"] for row in rows] == [
+        {"name": payload["name"], "number": 0.1 + 0.2} for payload in PAYLOADS[:2]
     ]
     (failed,) = taskq.json("failures", "/c")
     assert PAYLOADS[2]["name"] in failed.values()

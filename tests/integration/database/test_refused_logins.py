@@ -113,8 +113,8 @@ def speaking() -> Iterator[Callable[[str, str], Speaker]]:
         return started[-1]
 
     yield start
-    for one in started:
-        one.close()
+    for speaker in started:
+        speaker.close()
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,9 @@ def test_login_runs_the_statements_of_its_role_only(
     login: Login, connection: psycopg.Connection
 ) -> None:
     """All others are refused before they have done anything, whatever their arguments."""
-    tried = [one for one in all_statements().values() if not OTHERS.fullmatch(one.name)]
-    may = {one.name for one in tried if is_permitted(connection, one.name)}
-    assert may == {one.name for one in tried if one.is_for(role_of(login))}
+    tried = [query for query in all_statements().values() if not OTHERS.fullmatch(query.name)]
+    may = {query.name for query in tried if is_permitted(connection, query.name)}
+    assert may == {query.name for query in tried if query.is_for(role_of(login))}
 
 
 def is_permitted(connection: psycopg.Connection, name: str) -> bool:
@@ -200,7 +200,7 @@ def test_roles_add_up_and_go_one_by_one(staff: Staff) -> None:
     grant, revoke = staff.taskq.json, staff.taskq.json
     assert grant("db", "grant", "submitter", both.name)["changed"] is True
     assert grant("db", "grant", "submitter", both.name)["changed"] is False
-    (its,) = [one for one in staff.taskq.json("db", "roles") if one["login"] == both.name]
+    (its,) = [record for record in staff.taskq.json("db", "roles") if record["login"] == both.name]
     assert its["roles"] == ["operator", "submitter"]
     assert "changed" not in revoke("db", "revoke", "operator", both.name, "--dry-run")
     assert revoke("db", "revoke", "operator", both.name)["changed"] is True
@@ -299,6 +299,6 @@ def test_executable_functions_are_the_roles_only(login: Login, staff: Staff) -> 
         ).fetchall()
         assert value(admin, "select count(*) from pg_roles where rolname = %s", login.name) == 1
     assert found
-    for one in found:
-        assert one["prosecdef"], one["proname"]
-        assert "search_path=pg_catalog, pg_temp" in one["proconfig"], one["proname"]
+    for record in found:
+        assert record["prosecdef"], record["proname"]
+        assert "search_path=pg_catalog, pg_temp" in record["proconfig"], record["proname"]

@@ -95,11 +95,11 @@ def test_functions_with_the_owners_rights_look_nothing_up_elsewhere(postgres: Po
         " where pronamespace = 'taskq'::regnamespace"
     ).fetchall()
     definers = [row for row in rows if row["prosecdef"]]
-    called = {one.name for one in all_statements().values() if one.is_function}
+    called = {statement.name for statement in all_statements().values() if statement.is_function}
     reading = {row["proname"] for row in rows if row["provolatile"] != "i"}
     assert {row["proname"] for row in definers} == called & reading
     for row in definers:
-        (path,) = [one for one in row["proconfig"] or [""] if one.startswith("search_path=")]
+        (path,) = [item for item in row["proconfig"] or [""] if item.startswith("search_path=")]
         assert path == "search_path=pg_catalog, pg_temp", row["proname"]
 
 

@@ -262,7 +262,7 @@ def test_standby_that_dies_under_an_export_is_left_with_one_word(
         keys = [next(found).key]
         assert client.behind_s is not None
         pair.kill_standby()
-        keys += [one.key for one in found]
+        keys += [result.key for result in found]
         assert client.behind_s is None
     assert sorted(keys) == ["1", "2"]
     assert len(said) == 1

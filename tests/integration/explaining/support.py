@@ -17,8 +17,8 @@ def explained(campaign: Campaign, key: str | None = None) -> Explanation:
     found = campaign.explain(key)
     for reason in found.reasons:
         for line in reason.commands:
-            for one in re.split(r"(?:;| &&) (?=taskq )", line.partition(" -- PROGRAM")[0]):
-                parse(one)
+            for part in re.split(r"(?:;| &&) (?=taskq )", line.partition(" -- PROGRAM")[0]):
+                parse(part)
     return found
 
 

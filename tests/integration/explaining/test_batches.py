@@ -40,14 +40,18 @@ def test_explanation_names_agents_with_smaller_batches_and_why(
             SmallerBatch(campaign.campaign_id, size, "out-of-memory"),
             SmallerBatch(other.campaign_id, 1, "exit-1"),
         )
-    (reason,) = (one for one in explained(campaign).reasons if one.code == "smaller-batches")
+    (reason,) = (
+        reason for reason in explained(campaign).reasons if reason.code == "smaller-batches"
+    )
     assert reason.text.startswith(
         "2 agents (node0, node1) give as few as 25 tasks of /c to one start, where the handler "
         "allows 400: larger starts failed (out-of-memory), though no task failed alone."
     )
     assert (reason.figures["least"], reason.figures["batch"]) == (25, 400)
     say(postgres, agents[0])
-    (reason,) = (one for one in explained(campaign).reasons if one.code == "smaller-batches")
+    (reason,) = (
+        reason for reason in explained(campaign).reasons if reason.code == "smaller-batches"
+    )
     assert reason.text.startswith("1 agent (node1) gives 25 tasks of /c to one start")
     say(postgres, agents[1])
-    assert "smaller-batches" not in {one.code for one in explained(campaign).reasons}
+    assert "smaller-batches" not in {reason.code for reason in explained(campaign).reasons}

@@ -168,7 +168,7 @@ def test_slots_that_are_all_busy_are_counted(make: Make, hire: Hire) -> None:
     hire("/c").claim(1)
     found = explained(campaign)
     assert found.headline == "1 runs, 19 tasks wait"
-    assert [one.code for one in found.reasons] == ["busy"]
+    assert [reason.code for reason in found.reasons] == ["busy"]
     assert not found.reasons[0].blocks
 
 
@@ -181,14 +181,14 @@ def test_delayed_tasks_are_due_at_an_instant(make: Make, hire: Hire) -> None:
     assert found.headline == "nothing runs, 1 is delayed"
     (reason,) = found.reasons
     assert (reason.code, reason.tasks, reason.blocks) == ("delayed", 1, True)
-    assert any("--backoff" in one for one in reason.commands)
+    assert any("--backoff" in command for command in reason.commands)
     key = next(campaign.tasks()).key
     due = campaign.task(key).due_at
     assert reason.figures["due_at"] == due
-    one = only(campaign, key)
-    assert (one.code, one.figures["due_at"]) == ("delayed", due)
-    assert "failed on node1: Boom: it broke" in one.text
-    assert f"taskq retry /c --key={key} --status delayed" in one.commands
+    why = only(campaign, key)
+    assert (why.code, why.figures["due_at"]) == ("delayed", due)
+    assert "failed on node1: Boom: it broke" in why.text
+    assert f"taskq retry /c --key={key} --status delayed" in why.commands
     assert "taskq retry /c --status delayed" in reason.commands
 
 
@@ -208,7 +208,7 @@ def test_leased_ahead_is_no_task_that_runs(
     postgres.execute("update taskq.front_refiller set until = clock_timestamp() + interval '1 h'")
     found = explained(campaign)
     assert (found.headline, found.leased_ahead) == ("nothing runs", 4)
-    assert [(one.code, one.tasks, one.blocks) for one in found.reasons] == [
+    assert [(reason.code, reason.tasks, reason.blocks) for reason in found.reasons] == [
         ("leased-ahead", 4, True)
     ]
     assert only(campaign, next(campaign.tasks()).key).code == "leased-ahead"
@@ -225,7 +225,7 @@ def test_explanation_of_the_brake_says_how_many_agents_are_silent(
     for agent in agents:
         silence(postgres, agent.session)
     value(postgres, "select taskq.expire()")
-    reasons = {one.code: one for one in explained(campaign).reasons}
+    reasons = {reason.code: reason for reason in explained(campaign).reasons}
     assert reasons["brake"].figures == {"silent": 12, "agents": 12, "until": None}
     assert "held until one sends a heartbeat" in reasons["brake"].text
     assert "taskq recover --dry-run" in reasons["brake"].commands
@@ -240,7 +240,7 @@ def test_silent_agent_holds_its_tasks_until_an_instant(
     agent = hire("/c", host="n17")
     agent.claim()
     silence(postgres, agent.session)
-    (until,) = (one.expires_at for one in queue.agents())
+    (until,) = (agent.expires_at for agent in queue.agents())
     for reason in (only(campaign), only(campaign, next(campaign.tasks()).key)):
         assert reason.code == "held-by-silent"
         assert "n17" in reason.text
@@ -300,7 +300,7 @@ def test_agents_that_would_ignore_files_get_nothing_and_the_reason_is_named(
     reason = only(campaign)
     assert (reason.code, reason.figures["missing"]) == ("tags", [needs])
     assert "need agents of this release" in reason.text
-    assert all("protocol" not in one and "--require" not in one for one in reason.commands)
+    assert all("protocol" not in line and "--require" not in line for line in reason.commands)
     assert hire("/c").claim()
 
 
@@ -316,7 +316,7 @@ def test_draining_agents_claim_no_more(make: Make, hire: Hire, queue: Client) ->
     assert "1 by a ban (of the host n1: its disk dies)" in reason.text
     assert reason.commands[0] == "taskq host unban n1"
     hire("/c", host="n2")
-    by_code = {one.code: one for one in explained(campaign).reasons}
+    by_code = {reason.code: reason for reason in explained(campaign).reasons}
     assert by_code["banned"].text == (
         "1 of 2 agents (n1) is ordered to leave: the host n1 is banned: its disk dies."
     )
@@ -341,15 +341,15 @@ def test_tokens_that_ended_are_named_until_they_are_replaced(
         "select taskq.enrol(%s, %s, null, '/c', %s)",
         [hashed(secret), hashed(session_token(secret, key)), key],
     )
-    assert {one.code for one in explained(campaign).reasons} == {"free-slots"}
+    assert {reason.code for reason in explained(campaign).reasons} == {"free-slots"}
     queue.tokens.revoke("cracow")
-    codes = {one.code: one for one in explained(campaign).reasons}
+    codes = {reason.code: reason for reason in explained(campaign).reasons}
     assert codes.keys() == {"no-agents", "token"}
     assert codes["token"].text.startswith("The token cracow for agents of /c was revoked at 20")
     queue.tokens.create("site", "cracow", ["/c"])
     assert only(campaign).code == "no-agents"
     postgres.execute("update taskq.token set expires_at = clock_timestamp()")
-    codes = {one.code: one for one in explained(campaign).reasons}
+    codes = {reason.code: reason for reason in explained(campaign).reasons}
     assert codes["token"].figures["state"] == "expired"
     (line,) = codes["token"].commands
     assert line.startswith("taskq token revoke cracow && taskq token create cracow --kind site ")
@@ -363,7 +363,7 @@ def test_explanation_names_campaigns_without_a_handler(queue: Client, hire: Hire
     paused = servable(queue, "/c/paused", tasks=7)
     paused.pause()
     found = explained(queue.campaign("/c"))
-    assert [(one.code, one.tasks) for one in found.reasons] == [("paused", 7), ("no-handler", 5)]
+    assert [(why.code, why.tasks) for why in found.reasons] == [("paused", 7), ("no-handler", 5)]
     assert found.reasons[1].commands[0].startswith("taskq campaign change /c/bare -- PROGRAM")
 
 
@@ -374,12 +374,12 @@ def test_slowed_agents_are_counted(make: Make, hire: Hire, postgres: Postgres) -
     postgres.execute(
         "update taskq.session set suspect = 'bad' where session_id = %s", [agent.session]
     )
-    by_code = {one.code: one for one in explained(campaign).reasons}
+    by_code = {reason.code: reason for reason in explained(campaign).reasons}
     assert by_code["slowed"].figures == {"agents": 1, "slots": 1}
     other = hire("/c", host="n2")
-    assert "free-slots" in {one.code for one in explained(campaign).reasons}
+    assert "free-slots" in {reason.code for reason in explained(campaign).reasons}
     other.claim()  # so that only slots of the slowed one are free
-    by_code = {one.code: one for one in explained(campaign).reasons}
+    by_code = {reason.code: reason for reason in explained(campaign).reasons}
     assert {"busy", "slowed"} <= set(by_code)
     assert by_code["busy"].figures["slots"] == 1
 

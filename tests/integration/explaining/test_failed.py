@@ -63,7 +63,7 @@ def test_single_task_that_fails_is_named_with_its_history(
     for task in others:
         agent.done(task)
     agent.fail(guilty, "signal-SIGSEGV")
-    codes = {one.code: one for one in explained(campaign).reasons}
+    codes = {reason.code: reason for reason in explained(campaign).reasons}
     reason = codes["finished" if all_have_ended else "failed"]
     assert "(signal-SIGSEGV: 1)" in reason.text
     assert f" {guilty.key}." in reason.text
@@ -108,7 +108,7 @@ def test_task_that_was_given_up_as_poison_is_named(make: Make, hire: Hire) -> No
     agent = hire("/c")
     task = agent.claim()[0]
     agent.fail(task, "poison")
-    (reason,) = (one for one in explained(campaign).reasons if one.code == "poison")
+    (reason,) = (reason for reason in explained(campaign).reasons if reason.code == "poison")
     assert reason.text.startswith(f"1 task of /c (such as {task.key}) was given up: each time")
     assert reason.commands == [
         f"taskq history /c {task.key}",
@@ -131,7 +131,7 @@ def test_failures_before_a_repair_accuse_nobody(
         for task in bad.claim(12):
             bad.fail(task, "no-licence")
         bad.leave()
-        return {one.code for one in explained(campaign).reasons}
+        return {reason.code for reason in explained(campaign).reasons}
 
     assert "failing-host" in fail()
     if repair == "change":
@@ -144,7 +144,7 @@ def test_failures_before_a_repair_accuse_nobody(
     else:
         campaign.pause()
         campaign.resume()
-    assert "failing-host" not in {one.code for one in explained(campaign).reasons}
+    assert "failing-host" not in {reason.code for reason in explained(campaign).reasons}
     assert queue.fleet.failures("/c") == []
     assert "failing-host" in fail()
 

@@ -20,8 +20,8 @@ from tests.integration.explaining.support import Make, explained, only
 
 def lost(campaign: Campaign) -> dict[str, Reason]:
     """Return the reasons for capacity that is lost, by their cause."""
-    reasons = [one for one in explained(campaign).reasons if one.code == "capacity-lost"]
-    return {one.figures["cause"]: one for one in reasons}
+    reasons = [reason for reason in explained(campaign).reasons if reason.code == "capacity-lost"]
+    return {reason.figures["cause"]: reason for reason in reasons}
 
 
 def knock(
@@ -63,8 +63,10 @@ def test_hosts_that_are_gone_are_named_with_the_reason(
         hire("/c", host=host)
     end = "update taskq.session set ended_at = now(), {} where host = %s and session_id <> %s"
     kept = campaign.explain().reasons
-    assert "capacity-lost" not in {one.code for one in kept}
-    (first,) = (one.session_id for one in queue.agents("/c") if one.host == "n1" and one.working)
+    assert "capacity-lost" not in {reason.code for reason in kept}
+    (first,) = (
+        agent.session_id for agent in queue.agents("/c") if agent.host == "n1" and agent.working
+    )
     postgres.execute(end.format("expired = true"), ["n2", 0])
     postgres.execute(end.format("left_why = 'no time left'"), ["n3", 0])
     postgres.execute(end.format("left_why = 'banned'"), ["n4", 0])
@@ -75,7 +77,7 @@ def test_hosts_that_are_gone_are_named_with_the_reason(
     )
     found = lost(campaign)
     assert found.keys() == {"lost", "left", "ban host n4"}
-    assert all(not one.blocks for one in found.values())
+    assert all(not reason.blocks for reason in found.values())
     assert found["lost"].text.startswith(
         "2 of 5 slots of today are gone: no heartbeat came from host n2 of site here since 20"
     )
@@ -86,12 +88,12 @@ def test_hosts_that_are_gone_are_named_with_the_reason(
         in found["ban host n4"].text
     )
     assert found["ban host n4"].commands == ["taskq host unban n4"]
-    gone = {one.name: one.gone for one in queue.fleet.hosts("/c")}
+    gone = {place.name: place.gone for place in queue.fleet.hosts("/c")}
     assert gone["n1"] == ""
     assert gone["n2"].startswith("lost at 20")
     assert gone["n3"].endswith("Z: no time left")
     assert gone["n4"] == "host n4 is banned: no scratch"
-    busy = "".join(one.text for one in campaign.explain().reasons if one.code == "busy")
+    busy = "".join(reason.text for reason in campaign.explain().reasons if reason.code == "busy")
     assert "More agents" not in busy
 
 
@@ -200,9 +202,9 @@ def test_tokens_with_which_nobody_came_are_named_while_slots_lack(
         queue.tokens.create("site", name, [path])
     queue.tokens.revoke("ended")
     assert knock(postgres, used, "n1") == [None]
-    assert "never-came" not in {one.code for one in explained(campaign).reasons}
+    assert "never-came" not in {reason.code for reason in explained(campaign).reasons}
     agent.claim(2)
-    (reason,) = (one for one in explained(campaign).reasons if one.code == "never-came")
+    (reason,) = (reason for reason in explained(campaign).reasons if reason.code == "never-came")
     assert reason.text.startswith("The token fresh was never used since 20")
     assert not reason.blocks
     assert event_of(reason)
@@ -242,9 +244,9 @@ def test_gateways_of_another_release_are_named(make: Make, hire: Hire, postgres:
     )
     postgres.execute(insert, ["g1", "0.9.0", 0])
     postgres.execute(insert, ["g0", "0.1.0", 1_000])
-    assert "old-gateway" not in {one.code for one in explained(campaign).reasons}
+    assert "old-gateway" not in {reason.code for reason in explained(campaign).reasons}
     postgres.execute(insert, ["g2", "0.10.0", 0])
-    (reason,) = (one for one in explained(campaign).reasons if one.code == "old-gateway")
+    (reason,) = (reason for reason in explained(campaign).reasons if reason.code == "old-gateway")
     assert reason.text.startswith("1 of 2 gateways (g1) runs release 0.9.0, others 0.10.0:")
     assert not reason.blocks
 
@@ -261,12 +263,14 @@ def test_silent_gateway_is_named_until_one_of_its_name_is_there(
     )
     postgres.execute(insert, ["g1:8443", 0])
     postgres.execute(insert, ["g2:8443", 45])
-    (reason,) = (one for one in explained(campaign).reasons if one.code == "silent-gateway")
+    (reason,) = (
+        reason for reason in explained(campaign).reasons if reason.code == "silent-gateway"
+    )
     assert reason.text.startswith("1 of 2 gateways (g2:8443) has given no sign for 45 s: killed")
     assert (reason.blocks, reason.lost) == (False, 40)
     assert event_of(reason)
     postgres.execute(insert, ["g2:8443", 1])
-    assert "silent-gateway" not in {one.code for one in explained(campaign).reasons}
+    assert "silent-gateway" not in {reason.code for reason in explained(campaign).reasons}
 
 
 def test_agents_of_an_ended_campaign_are_named_while_tasks_wait_elsewhere(
@@ -277,11 +281,11 @@ def test_agents_of_an_ended_campaign_are_named_while_tasks_wait_elsewhere(
     make("/c/more", tasks=9)
     hire("/c/more", slots=2)
     narrow = hire("/c/ended", slots=3, host="n7")
-    codes = {one.code for one in explained(queue.campaign("/c")).reasons}
+    codes = {reason.code for reason in explained(queue.campaign("/c")).reasons}
     assert "idle-agents" not in codes
     narrow.done(narrow.claim()[0])
     (reason,) = (
-        one for one in explained(queue.campaign("/c")).reasons if one.code == "idle-agents"
+        reason for reason in explained(queue.campaign("/c")).reasons if reason.code == "idle-agents"
     )
     assert reason.text == (
         "1 agent with 3 slots (n7) serves only /c/ended, where all tasks have ended. Start it for "
@@ -302,7 +306,7 @@ def test_campaign_that_starves_by_its_weight_is_named(
     light.resume()
     for waiting, running in ((30, "nothing runs"), (29, "1 runs")):
         reasons = explained(queue.campaign("/c")).reasons
-        (reason,) = (one for one in reasons if one.code == "little-weight")
+        (reason,) = (reason for reason in reasons if reason.code == "little-weight")
         assert reason.text.startswith(f"{waiting} tasks wait in /c/light, of which {running}: by ")
         assert reason.commands == ["taskq campaign change /c/light --weight 1"]
         hire("/c/light").claim()
@@ -331,12 +335,12 @@ def test_refusing_agents_say_why_and_when_they_try_again(
     assert (reason.code, reason.figures["hosts"], reason.blocks) == ("refused", 2, True)
     assert "2 hosts (n1, n2): program-missing: no vina" in reason.text
     hire("/c", host="n3")
-    by_code = {one.code: one for one in explained(campaign).reasons}
+    by_code = {reason.code: reason for reason in explained(campaign).reasons}
     assert not by_code["refused"].blocks
     assert by_code["free-slots"].figures["free"] == 1
     # Once the agents try again, they are as good as others.
     postgres.execute("update taskq.refusal set last_at = last_at - interval '1 h'")
-    assert {one.code for one in explained(campaign).reasons} == {"free-slots"}
+    assert {reason.code for reason in explained(campaign).reasons} == {"free-slots"}
 
 
 def test_host_that_refuses_several_campaigns_for_one_cause_is_one_reason(
@@ -348,7 +352,7 @@ def test_host_that_refuses_several_campaigns_for_one_cause_is_one_reason(
         refuse(hire(path, host="n1"))
         hire(path, host="n2")
     reasons = explained(queue.campaign("/c")).reasons
-    (reason,) = (one for one in reasons if one.code == "refused")
+    (reason,) = (reason for reason in reasons if reason.code == "refused")
     assert reason.text == (
         "1 agent on 1 host (n1) skips /c/a, /c/b for now, since they cannot run there: "
         "program-missing: no vina."

@@ -47,7 +47,9 @@ def test_settings_are_read_of_campaigns_with_most_waiting_tasks_alone(
 ) -> None:
     monkeypatch.setattr(facts, "MAX_CAMPAIGNS", 2)
     found = read_facts(many.database, "/c")
-    assert [(one.path, one.waiting, one.campaigns) for one in found.campaigns] == [
+    assert [
+        (campaign.path, campaign.waiting, campaign.campaigns) for campaign in found.campaigns
+    ] == [
         (f"/c/n{MANY - 1:03}", 3, MANY),
         ("/c/n000", 1, MANY),
     ]
@@ -62,7 +64,7 @@ def test_campaigns_that_nobody_refuses_cost_nothing(connection: Postgres) -> Non
     """Each has a row that says when it was last opened or changed."""
     plans = planned(connection, "explain_refusals", path="/c", limit=10)
     assert plans.rows_met < 20
-    assert "refused" not in {one.table for one in plans.accesses}
+    assert "refused" not in {access.table for access in plans.accesses}
     assert planned(connection, "refusals", path="/c").rows_met < 20
 
 

@@ -39,7 +39,7 @@ def test_attempts_that_take_far_longer_than_others_are_named(
     begun_earlier(postgres, 50)
 
     def codes() -> set[str]:
-        return {one.code for one in explained(campaign).reasons}
+        return {reason.code for reason in explained(campaign).reasons}
 
     begun_earlier(postgres, 3_600)
     assert "overdue" not in codes()
@@ -47,7 +47,7 @@ def test_attempts_that_take_far_longer_than_others_are_named(
     agent.done(agent.claim()[0])
     assert "overdue" not in codes()
     begun_earlier(postgres, 3_600)
-    (reason,) = (one for one in explained(campaign).reasons if one.code == "overdue")
+    (reason,) = (reason for reason in explained(campaign).reasons if reason.code == "overdue")
     assert (reason.tasks, reason.blocks) == (1, False)
     assert f"1 attempt takes far longer than others: {slow.key} on n2 since 20" in reason.text
     assert list(reason.commands) == [
@@ -117,7 +117,7 @@ def test_attempts_of_campaigns_that_nobody_asked_about_are_not_named(
         "update taskq.task set claimed_at = claimed_at - interval '1 hour' where campaign_id ="
         " (select campaign_id from taskq.campaign where path = '/others')"
     )
-    assert "overdue" not in {one.code for one in explained(campaign).reasons}
+    assert "overdue" not in {reason.code for reason in explained(campaign).reasons}
 
 
 def test_long_backoff_is_named_and_can_be_shortened(
@@ -131,14 +131,14 @@ def test_long_backoff_is_named_and_can_be_shortened(
     agent.done(first)
     agent.fail(second)
     agent.fail(third)
-    (reason,) = (one for one in explained(campaign).reasons if one.code == "delayed")
+    (reason,) = (reason for reason in explained(campaign).reasons if reason.code == "delayed")
     assert "a long backoff where a run usually takes" in reason.text
     assert reason.commands[-1] == "taskq campaign change /c --backoff 10s"
-    due = [one.due_at for one in campaign.tasks(status="delayed")]
+    due = [task.due_at for task in campaign.tasks(status="delayed")]
 
     def back_off(seconds: float) -> list[datetime | None]:
         campaign.change(replace(campaign.spec(), retry=replace(retry, backoff_s=seconds)))
-        return [one.due_at for one in campaign.tasks(status="delayed")]
+        return [task.due_at for task in campaign.tasks(status="delayed")]
 
     assert back_off(4_000) == due, "it is not shorter"
     soon = value(postgres, "select clock_timestamp() + interval '100 s'")

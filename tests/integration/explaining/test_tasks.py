@@ -26,8 +26,8 @@ def test_nothing_left_says_how_it_ended(make: Make, hire: Hire) -> None:
     )
     campaign.seed([{"n": 0}, {"n": 1}])
     agent = hire("/c")
-    one, two = agent.claim(2)
-    agent.done(one)
+    task, two = agent.claim(2)
+    agent.done(task)
     agent.fail(two, retry=False)
     found = explained(campaign)
     assert found.headline == "finished"
@@ -39,7 +39,7 @@ def test_nothing_left_says_how_it_ended(make: Make, hire: Hire) -> None:
     assert only(campaign, two.key).text == (
         "The task was given up after 1 failure; the last: Boom: it broke."
     )
-    assert explained(campaign, one.key).headline.startswith("done at 20")
+    assert explained(campaign, task.key).headline.startswith("done at 20")
 
 
 def test_explanation_names_missing_upkeep_when_a_task_waits_for_it(
@@ -52,7 +52,7 @@ def test_explanation_names_missing_upkeep_when_a_task_waits_for_it(
     # The second: noted by a clock that has been set back since.
     for until in ("-infinity", "2999-01-01"):
         postgres.execute("update taskq.keeper set until = %s::timestamptz", [until])
-        assert [one.code for one in explained(campaign).reasons] == ["no-keeper"]
+        assert [reason.code for reason in explained(campaign).reasons] == ["no-keeper"]
     keep(postgres)
     assert explained(campaign).reasons == []
     assert explained(campaign).headline == "1 runs, nothing is in the way"
@@ -98,7 +98,7 @@ def test_hedged_task_says_why_it_has_two_attempts(
         keep(postgres)
         found = explained(campaign, task.key)
         assert found.reasons[0].code == code
-        (hedged,) = (one for one in found.reasons if one.code == "hedged")
+        (hedged,) = (reason for reason in found.reasons if reason.code == "hedged")
         assert "Attempt 1 is slow on n1: at work for 60 s. It" in hedged.text
         hire("/c", host="n2").claim()
 

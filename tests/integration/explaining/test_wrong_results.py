@@ -39,10 +39,10 @@ def test_wrong_results_are_named_and_the_remedy_has_them_computed_again(
 ) -> None:
     """Also after the campaign's end. The command asks first. Old results stay in the history."""
     campaign, code = wrong
-    (reason,) = (one for one in explained(campaign).reasons if one.code == code)
+    (reason,) = (reason for reason in explained(campaign).reasons if reason.code == code)
     assert "energy" in reason.text
     assert reason.figures == {"campaign": "/c", "host": "n2", "results": TASKS // HOSTS}
-    place = next(one for one in queue.fleet.hosts("/c") if one.name == "n2")
+    place = next(place for place in queue.fleet.hosts("/c") if place.name == "n2")
     assert "results cannot be right" in place.verdict
     remedy = shlex.split(reason.commands[-1])[1:]
     code, error = taskq.refused(*remedy)
@@ -50,14 +50,14 @@ def test_wrong_results_are_named_and_the_remedy_has_them_computed_again(
     assert taskq.json(*remedy, "--dry-run")["tasks"] == 20
     assert campaign.status().done == TASKS
     assert taskq.json(*remedy, "--yes")["tasks"] == 20
-    assert [one for one in explained(campaign).reasons if "results" in one.code] == []
+    assert [reason for reason in explained(campaign).reasons if "results" in reason.code] == []
     heir = hire("/c", host="n4")
     for number, task in enumerate(heir.claim(30)):
         heir.done(task, {"energy": -float(number)})
-        outcomes = [one.outcome for one in campaign.attempts(task.key)]
+        outcomes = [attempt.outcome for attempt in campaign.attempts(task.key)]
         assert outcomes == ["withdrawn", "done"]
     assert campaign.status().done == TASKS
-    assert [one for one in explained(campaign).reasons if "results" in one.code] == []
+    assert [reason for reason in explained(campaign).reasons if "results" in reason.code] == []
 
 
 def test_late_host_with_tasks_of_low_priority_is_not_accused(
@@ -101,7 +101,7 @@ def test_explanation_reads_each_fact_once_and_only_what_it_shows(
     agent = hire("/c")
     agent.done(agent.claim()[0], {"energy": 1.0})
     agent.fail(agent.claim()[0], "exit-1", retry=False)
-    by_status = {one.status: one.key for one in campaign.tasks()}
+    by_status = {task.status: task.key for task in campaign.tasks()}
     samples = {"latest_attempts", "failing_tasks", "latest_results"}
     for key, read in [
         (None, samples),
@@ -127,7 +127,7 @@ def test_view_that_refreshes_reads_results_once_a_minute(
         now = float(second)
         findings = read_facts(queue.queries, "/c", read_odd=read_odd).findings
         assert findings is not None
-        assert [one.host for one in findings.odd.hosts] == ["n2"]
+        assert [odd.host for odd in findings.odd.hosts] == ["n2"]
     assert asked["latest_results"] == 2
     read_odd(queue.queries, "/")
     assert asked["latest_results"] == 3

@@ -65,13 +65,13 @@ def test_next_attempt_gets_what_the_last_one_saved(
     """On whichever node; a newer one replaces it, and its content goes."""
     assert campaign.spec().checkpoint_bytes == 20_000
     first, second = hire(), hire(host="elsewhere")
-    one = claimed(first)
-    assert kept.find(None, held(one))[0] is None
-    assert save(one, b"early")
-    assert save(one, b"later")
+    task = claimed(first)
+    assert kept.find(None, held(task))[0] is None
+    assert save(task, b"early")
+    assert save(task, b"later")
     with pytest.raises(NotFound):
-        blobs.size(digest_of(CHECKPOINT, one, b"early"))
-    first.release(one, started=True)
+        blobs.size(digest_of(CHECKPOINT, task, b"early"))
+    first.release(task, started=True)
     two = claimed(second)
     found = kept.find(second.session, held(two))[0]
     assert found is not None
@@ -83,20 +83,20 @@ def test_late_attempt_overwrites_nothing(
 ) -> None:
     """Neither while the next attempt runs, nor when it has ended; it sees nothing either."""
     lost, heir = hire(), hire(host="elsewhere")
-    one = claimed(lost)
-    assert save(one, b"early")
+    task = claimed(lost)
+    assert save(task, b"early")
     silence(postgres, lost.session)
     assert expire(postgres) == 1
-    assert not save(one, b"late")
+    assert not save(task, b"late")
     two = claimed(heir)
-    assert not save(one, b"late")
-    assert kept.find(None, held(one))[0] is None
+    assert not save(task, b"late")
+    assert kept.find(None, held(task))[0] is None
     assert save(two, b"new")
     heir.release(two, started=True)
     assert not save(two, b"late")
     three = claimed(heir)
     assert kept.find(None, held(three))[0] == Input(
-        digest_of(CHECKPOINT, one, b"new"), len(heading(CHECKPOINT, one.campaign, one.task)) + 3
+        digest_of(CHECKPOINT, task, b"new"), len(heading(CHECKPOINT, task.campaign, task.task)) + 3
     )
     assert campaign.status().working == 1
 

@@ -66,7 +66,10 @@ def test_inputs_are_added_listed_replaced_and_removed(
     small = tmp_path / "small"
     small.write_bytes(b"x")
     assert campaign.add_input(small, "box").size == 1
-    assert [one["name"] for one in taskq.json("input", "list", "/c")] == ["box", "receptor.pdbqt"]
+    assert [record["name"] for record in taskq.json("input", "list", "/c")] == [
+        "box",
+        "receptor.pdbqt",
+    ]
     assert "3,000,000 bytes" in taskq.out("input", "add", "/c", receptor, "--name", "box")
     wanted = Input(added["digest"], 3_000_000)
     assert campaign.inputs() == {"box": wanted, "receptor.pdbqt": wanted}
@@ -127,8 +130,8 @@ def test_agents_get_the_inputs_of_the_tasks_own_campaign_only(
     above = servable(queue)
     wanted = above.add_input(receptor)
     below = servable(queue, "/c/b", on_disconnect="stop")
-    for one in (above, below):
-        one.submit({"n": 1})
+    for campaign in (above, below):
+        campaign.submit({"n": 1})
     transport = DirectTransport(queue.database)
     session = transport.open(Hello("00000000-0000-7000-8000-000000000001", *HELLO)).session
     learnt, draw = {}, LeaseIds()

@@ -166,12 +166,12 @@ def test_killed_agents_files_are_replaced_by_the_next_attempts(
 ) -> None:
     """It had uploaded them, and not reported."""
     lost, heir = hire(), hire(host="elsewhere")
-    one = lost.claim(1)[0]
-    assert save(one, b"of the lost")
+    claim = lost.claim(1)[0]
+    assert save(claim, b"of the lost")
     silence(postgres, lost.session)
     assert expire(postgres) == 1
     heir.forget_position()
-    two = next(task for task in heir.claim(3) if task.task == one.task)
+    two = next(task for task in heir.claim(3) if task.task == claim.task)
     heirs = digest_of(OUTPUT, two, b"of the heir")
     assert save(two, b"of the heir")
     assert sweep() == 0
@@ -194,16 +194,16 @@ def test_attempts_that_leave_the_same_are_kept_apart(
 ) -> None:
     """What goes with a lost one is still there for the next, which left the very same files."""
     lost, heir = hire(), hire(host="elsewhere")
-    one = lost.claim(1)[0]
-    assert save(one, b"same")
+    claim = lost.claim(1)[0]
+    assert save(claim, b"same")
     silence(postgres, lost.session)
     assert expire(postgres) == 1
     heir.forget_position()
-    two = next(task for task in heir.claim(3) if task.task == one.task)
+    two = next(task for task in heir.claim(3) if task.task == claim.task)
     assert save(two, b"other")
     assert save(two, b"same")
     assert save(two, b"another")
-    assert blobs.size(digest_of(OUTPUT, one, b"same")) > 0
+    assert blobs.size(digest_of(OUTPUT, claim, b"same")) > 0
     assert save(two, b"same")
     assert heir.done(two) == "accepted"
     assert sweep() == 0
@@ -248,13 +248,13 @@ def test_files_stay_while_a_late_result_may_be_salvaged(
     if end == "rejected":
         postgres.execute("update taskq.campaign set late_results = 'reject' where path = '/c'")
     lost, heir = hire(), hire(host="elsewhere")
-    (one,) = lost.claim(1)
-    assert save(one, b"late")
+    (claim,) = lost.claim(1)
+    assert save(claim, b"late")
     silence(postgres, lost.session)
     assert expire(postgres) == 1
     if end == "failed":
         heir.forget_position()
-        two = next(task for task in heir.claim(3) if task.task == one.task)
+        two = next(task for task in heir.claim(3) if task.task == claim.task)
         assert save(two, b"of a failure")
         heir.fail(two, retry=False)
     elif end == "cancelled":
@@ -264,12 +264,12 @@ def test_files_stay_while_a_late_result_may_be_salvaged(
     if end == "rejected":
         postgres.execute("update taskq.campaign set late_results = 'salvage' where path = '/c'")
     elif end != "lost":
-        assert lost.done(one) == "superseded"
+        assert lost.done(claim) == "superseded"
         campaign.retry(keys=["a"], status="cancelled" if end == "cancelled" else "failed")
-    assert lost.done(one) == "accepted"
+    assert lost.done(claim) == "accepted"
     assert sweep() == 0
-    assert kept(outputs, one) == digest_of(OUTPUT, one, b"late")
-    assert value(postgres, USED) == len(whole(OUTPUT, one, b"late"))
+    assert kept(outputs, claim) == digest_of(OUTPUT, claim, b"late")
+    assert value(postgres, USED) == len(whole(OUTPUT, claim, b"late"))
 
 
 def test_files_stay_when_the_report_comes_during_the_look(
@@ -335,15 +335,15 @@ def test_campaign_keeps_so_much_and_no_more(
 ) -> None:
     """What goes makes room; an attempt that saves again is counted once."""
     agent = hire()
-    one, two, three = agent.claim(3)
+    task, two, three = agent.claim(3)
     for _ in range(4):
-        assert save(one, b"x" * 19_000)
-        assert save(one, b"y" * 19_000)
+        assert save(task, b"x" * 19_000)
+        assert save(task, b"y" * 19_000)
     assert save(two, b"x" * 19_000)
     with pytest.raises(Conflict, match="keeps 50000 bytes of output files at most"):
         save(three, b"x" * 19_000)
-    assert value(postgres, USED) == len(whole(OUTPUT, one, b"x" * 19_000)) * 2
-    agent.fail(one, retry=False)
+    assert value(postgres, USED) == len(whole(OUTPUT, task, b"x" * 19_000)) * 2
+    agent.fail(task, retry=False)
     assert sweep() == 1
     assert save(three, b"x" * 19_000)
     assert campaign.status().failed == 1
@@ -360,8 +360,8 @@ def test_agents_of_a_token_have_so_much_stored_and_no_more(
         "update taskq.session set token_id = %s, token_hash = sha256('x') where session_id = %s",
         [token.token_id, agent.session],
     )
-    one, two, _ = agent.claim(3)
-    assert save(one, b"x" * 19_000, session=agent.session)
+    task, two, _ = agent.claim(3)
+    assert save(task, b"x" * 19_000, session=agent.session)
     with pytest.raises(Conflict, match="this token may have stored 30000 bytes"):
         save(two, b"x" * 19_000, session=agent.session)
     assert save(two, b"x" * 19_000)

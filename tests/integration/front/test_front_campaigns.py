@@ -168,8 +168,8 @@ def begun(database: Database) -> bool:
 def work_through(site: Site, place: Realm, folder: Path) -> None:
     """Have a campaign done of which some tasks fail; all end as they must, and none twice."""
     payloads, marks = folder / "payloads", folder / "marks"
-    for one in (payloads, marks):
-        one.mkdir()
+    for path in (payloads, marks):
+        path.mkdir()
     (payloads / "uneven.py").write_text(UNEVEN)
     database = place.queue.database
     campaign = place.queue.create_campaign(

@@ -168,7 +168,7 @@ def test_higher_priority_that_arrives_is_at_the_head(
     before = popper.length(stocked)
     campaign.seed(Seed({"urgent": n}, priority=7) for n in range(3))
     wait_until(lambda: popper.length(stocked) > before)
-    keys = [bytes(one.payload) for one in popper.pop(stocked, 4)]
+    keys = [bytes(task.payload) for task in popper.pop(stocked, 4)]
     assert [b"urgent" in key for key in keys] == [True, True, True, False]
     assert keys[:3] == sorted(keys[:3])
 

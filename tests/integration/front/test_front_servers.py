@@ -192,7 +192,7 @@ def test_link_that_was_closed_leaves_nothing_open(
                 shown_version(f"rediss://127.0.0.1:{relay.port}?ssl_ca_certs={certificates.ca}")
             )
             gc.collect()
-    assert [str(one.message) for one in issued] == []
+    assert [str(warning.message) for warning in issued] == []
 
 
 def test_front_with_an_invalid_certificate_is_not_used(

@@ -86,7 +86,7 @@ async def test_claims_wait_outside_while_reports_come_in(
         assert isinstance(answer.orders, Orders)
         assert answer.orders.claim_after_s
         assert answer.orders.claim_after_s > 0
-        assert [len((await one).tasks) for one in taken] == [1] * 6
+        assert [len((await task).tasks) for task in taken] == [1] * 6
         assert len((await begun(served, agents[3], claim())).tasks) == 1
 
 
@@ -94,7 +94,7 @@ async def test_reports_have_a_limit_of_their_own(
     agents: list[ScriptedAgent], database: Database
 ) -> None:
     """Memory is finite: an agent keeps what it cannot hand in."""
-    tasks = [one.claim()[0] for one in agents[:7]]
+    tasks = [agent.claim()[0] for agent in agents[:7]]
     reports = [Report(task.campaign, task.task, task.lease, "done") for task in tasks]
     async with serving(database) as served:
         taken = [
@@ -105,7 +105,7 @@ async def test_reports_have_a_limit_of_their_own(
             await begun(served, agents[6], read(Request(0, (reports[6],))))
         assert refused.value.after_s
         assert refused.value.after_s <= REPORT_AGAIN_S < KILLED_S / 2
-        verdicts = [(await one).acks[0].verdict for one in taken]
+        verdicts = [(await task).acks[0].verdict for task in taken]
         assert verdicts == ["accepted"] * 6
 
 
@@ -114,15 +114,17 @@ async def test_agents_leave_together_while_claims_and_reports_are_refused(
 ) -> None:
     """By statements for many on a connection of their own, and none of them is refused."""
     leaving = agents[6:]
-    assert all(one.claim() for one in leaving)
+    assert all(agent.claim() for agent in leaving)
     async with serving(database) as served:
         await served.check_ready()
         served.identities.agent("any")  # which notes the server that answers
-        for one in leaving:
-            agent = AgentSession(one.session, Scope("/c"), 1)
-            served.identities.remember(f"{one.session}", agent)
-        taken = [begun(served, one, claim()) for one in agents[:3]]
-        left = [asyncio.create_task(served.close_session(f"{one.session}", b"")) for one in leaving]
+        for hired in leaving:
+            agent = AgentSession(hired.session, Scope("/c"), 1)
+            served.identities.remember(f"{hired.session}", agent)
+        taken = [begun(served, agent, claim()) for agent in agents[:3]]
+        left = [
+            asyncio.create_task(served.close_session(f"{agent.session}", b"")) for agent in leaving
+        ]
         with pytest.raises(Busy):
             await begun(served, agents[3], claim())
         await asyncio.gather(*left)

@@ -65,7 +65,7 @@ def test_no_good_task_is_lost_to_a_bad_host(realm: Realm) -> None:
             pool.submit(worked, agent, "failed" if host == "bad" else "done", finished)
             for agent, host in zip(agents, hosts, strict=True)
         ]
-        attempts = [one.result() for one in ended]
+        attempts = [future.result() for future in ended]
     timer.cancel()
     status = realm.campaign.status()
     assert (status.done, status.failed) == (40, 0)
@@ -105,15 +105,15 @@ def test_agents_of_another_token_slow_nobody(realm: Realm, dsn: str) -> None:
         assert agent.beat(tally=[tally]).status == 200
 
     victims = [realm.agent(host="victim"), agent(fleet, "victim", "/")]
-    for one in (*victims, realm.agent(host="neighbour"), agent(fleet, "neighbour", "/")):
-        beat(one, other.campaign_id, 22, 10)
+    for value in (*victims, realm.agent(host="neighbour"), agent(fleet, "neighbour", "/")):
+        beat(value, other.campaign_id, 22, 10)
     liars = [agent(liars_token, host, "/other") for host in ("victim", "liar")]
     for campaign in (other.campaign_id, realm.campaign.campaign_id):
         beat(liars[0], campaign, 0, 2**31 - 1)
         beat(liars[1], campaign, 2**31 - 1, 0)
         with psycopg.connect(dsn, autocommit=True) as postgres:
             wait_until(lambda: postgres.execute(MARKED).fetchall() == [(liars[0].session,)])
-    assert [one.beat().json["suspect"] for one in victims] == ["", ""]
+    assert [agent.beat().json["suspect"] for agent in victims] == ["", ""]
 
 
 def test_agents_that_must_avoid_a_task_pass_it_on_to_who_may_have_it(realm: Realm) -> None:

@@ -395,5 +395,5 @@ def test_heartbeat_may_name_as_many_claims_as_an_agent_holds(agent: Agent) -> No
     claims = [{"campaign": most, "lease": lease, "tasks": 1_000} for lease in leases]
     reply = agent.beat(claims=[claims[0] | {"begun": begun}, *claims[1:]])
     assert reply.status == 200, reply
-    left = {one["lease"]: one.get("tasks", []) for one in reply.json["left"]}
+    left = {record["lease"]: record.get("tasks", []) for record in reply.json["left"]}
     assert left == {lease: [] for lease in leases}  # it holds none of their tasks

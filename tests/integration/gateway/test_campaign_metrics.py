@@ -42,7 +42,9 @@ def test_campaigns_have_metrics_of_their_own(realm: Realm) -> None:
     agent = realm.agent()
     done, failed, _ = agent.claim(3)
     reports = [{"outcome": "done"}, {"outcome": "failed", "error_class": "x", "retry": False}]
-    fences = [{name: one[name] for name in ("campaign", "task", "lease")} for one in (done, failed)]
+    fences = [
+        {name: record[name] for name in ("campaign", "task", "lease")} for record in (done, failed)
+    ]
     agent.exchange(reports=[fence | report for fence, report in zip(fences, reports, strict=True)])
     text = scrape(realm.gateway, realm.manager)
     found = samples(text)
@@ -119,7 +121,7 @@ def test_dashboard_shows_metrics_that_there_are(exposed: str) -> None:
         assert not selected or "taskq_campaign_" in query
         statuses = re.findall(r'status=~?"([^"]*)"', query)
         exposed_statuses = set(re.findall(r'status="(\w+)"', exposed))
-        assert {status for one in statuses for status in one.split("|")} <= exposed_statuses
+        assert {status for value in statuses for status in value.split("|")} <= exposed_statuses
         counters = re.findall(r"\brate\((taskq_\w+)", query)
         assert all(name.endswith(("_total", "_bucket")) for name in counters)
 

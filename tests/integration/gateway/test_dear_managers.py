@@ -164,7 +164,7 @@ def test_answers_that_are_not_taken_are_bounded_and_cost_their_token(
 
     def read_slowly(token: str) -> list[Peer]:
         peers = [post(realm, "results_of", token, **values) for _ in range(MOST_OF_TOKEN)]
-        wait_until(lambda: len(select.select([one.socket for one in peers], [], [], 1)[0]) == 4)
+        wait_until(lambda: len(select.select([peer.socket for peer in peers], [], [], 1)[0]) == 4)
         return peers
 
     slow = read_slowly(realm.manager)

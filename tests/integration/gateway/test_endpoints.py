@@ -166,13 +166,13 @@ def test_trouble_of_agents_is_kept_and_counted(realm: Realm, agent: Agent) -> No
 
     trouble = {"failures": 8, "error_class": "no-scratch", "try_in_s": 4.5}
     assert beat(trouble={**trouble, "of a later release": 1}) == 200
-    assert [one.trouble for one in realm.queue.agents(realm.path)] == [trouble]
+    assert [agent.trouble for agent in realm.queue.agents(realm.path)] == [trouble]
     assert slowed() == 1
     for bad in (7, {"failures": "8"}, {"failures": -1}, {"failures": 8, "try_in_s": -1}):
         assert beat(trouble=bad) == 400
     assert slowed() == 1
     assert beat() == 200
-    assert [one.trouble for one in realm.queue.agents(realm.path)] == [None]
+    assert [agent.trouble for agent in realm.queue.agents(realm.path)] == [None]
     assert slowed() == 0
 
 

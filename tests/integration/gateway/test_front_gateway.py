@@ -215,7 +215,7 @@ TROUBLES: dict[str, Trouble] = {
     "down": (lambda it, _: it.redis.kill(), lambda it: it.redis.start()),
     "frozen": (lambda it, _: it.redis.freeze(), lambda it: it.redis.thaw()),
     "garbage": (fill_with_garbage, nothing),
-    "of another kind": (lambda it, one: it.redis.admin.set(it.keys.tasks(one), "x"), nothing),
+    "of another kind": (lambda it, number: it.redis.admin.set(it.keys.tasks(number), "x"), nothing),
     "entries of another campaign": (move_in_other_entries, nothing),
     "read-only": (  # a replica of nobody, that serves old data
         lambda it, _: it.redis.admin.replicaof("127.0.0.1", 1),

@@ -40,8 +40,8 @@ CHECKS: Final = [
 ]
 SCHEMA: Final = schemathesis.openapi.from_dict(document())
 OPERATIONS: Final[dict[str, Any]] = {
-    one.label: one
-    for one in (it.ok() for it in SCHEMA.get_all_operations())  # type: ignore[union-attr]  # the document is ours
+    operation.label: operation
+    for operation in (it.ok() for it in SCHEMA.get_all_operations())  # type: ignore[union-attr]  # the document is ours
 }
 
 

@@ -85,9 +85,9 @@ def test_missing_right_to_send_functions_is_reported(staff: Staff, tmp_path: Pat
                     lambda q=queue, r=realm: q.map(lambda n: n, [1], name=f"{r.path}/x"),
                     lambda q=queue, r=realm: taskq.Executor(q, path=f"{r.path}/y"),
                 )
-                for one in begin:
+                for build in begin:
                     with pytest.raises(LoginForbidden, match="taskq db grant pickler") as refused:
-                        one()
+                        build()
                     assert "token" not in str(refused.value)
             with (
                 Client(GatewayQueries(gateway.url, realm.token("submitter"))) as lesser,

@@ -93,10 +93,10 @@ def one_session_on_many_connections(realm: Realm) -> list[Callable[[], None]]:
     fence = {"campaign": MADE_UP, "task": 1, "lease": agent.lease()}
 
     def turn() -> None:
-        for one in agents:
-            one.peer.send(one.request(reports=[report_of(fence)]))
-        for one in agents:
-            assert one.peer.reply().status == 200
+        for value in agents:
+            value.peer.send(value.request(reports=[report_of(fence)]))
+        for value in agents:
+            assert value.peer.reply().status == 200
 
     return [turn]
 

@@ -162,8 +162,8 @@ def test_client_that_hangs_up_with_requests_ahead_leaves_no_trace(
             with silent.peer() as peer:
                 peer.send(
                     b"".join(
-                        request(*one, *how)
-                        for one, how in zip(zip(paths, strict=True), closing, strict=True)
+                        request(*row, *how)
+                        for row, how in zip(zip(paths, strict=True), closing, strict=True)
                     )
                 )
                 if is_patient:

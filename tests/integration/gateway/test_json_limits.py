@@ -223,7 +223,7 @@ def test_unreadable_stored_payload_fails_alone(realm: Realm, agent: Agent, tmp_p
     for queue in (CommandLine(realm.gateway.dsn), remote(realm, tmp_path)):
         shown = queue("export", realm.path)
         lines = [json.loads(line) for line in shown.stdout.splitlines()]
-        (odd,) = [one for one in lines if UNREADABLE in one["result"]]
+        (odd,) = [line for line in lines if UNREADABLE in line["result"]]
         assert odd["key"] == ended[0].key
         assert len(lines) == realm.campaign.status().done
         (warning,) = shown.stderr.splitlines()

@@ -61,9 +61,9 @@ async def test_large_bodies_wait_undecoded_for_the_rest_to_end() -> None:
     assert await desk.bring("e", SMALL) == len(SMALL)
     assert await desk.bring("b", SMALL) == len(SMALL)
     assert desk.decoded == ["a", "e", "b"]
-    assert not any(one.done() for one in large[1:])
-    for one in large[1:]:
-        one.cancel()
+    assert not any(task.done() for task in large[1:])
+    for task in large[1:]:
+        task.cancel()
     await asyncio.wait(large[1:])
 
 

@@ -146,10 +146,10 @@ def test_lists_begin_at_the_campaign_that_the_token_is_for(realm: Realm, submitt
     agent = realm.agent()
     realm.seed()
     for queue in (submitter, realm.queue):
-        assert agent.session in [one.session_id for one in queue.agents()]
+        assert agent.session in [agent.session_id for agent in queue.agents()]
         assert queue.left_over().unfinished >= 1
     assert submitter.runs() == submitter.refusals() == []
-    assert {one.path for one in submitter.left_agents()} <= {realm.path}
+    assert {agent.path for agent in submitter.left_agents()} <= {realm.path}
 
 
 def test_manager_does_not_say_what_agents_execute(realm: Realm, manager: Client) -> None:

@@ -83,8 +83,8 @@ def test_output_files_are_from_who_works_on_the_task(realm: Realm) -> None:
     assert say(agent, task, digest=small["digest"], size=1).status == 422
     assert say(agent, task, **saved["large"]).status == 409
     assert say(agent, task, digest="x").status == 400
-    for one in (agent, stranger):
+    for value in (agent, stranger):
         blob = f"/v1/blobs/{small['digest']}"
-        assert one.peer.ask("GET", blob, token=one.token).status == 403
+        assert value.peer.ask("GET", blob, token=value.token).status == 403
     agent.report(task)
     assert say(agent, task, **small).json["held"] is False

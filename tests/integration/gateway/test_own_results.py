@@ -78,7 +78,7 @@ def test_local_agents_of_the_own_server_give_objects_of_any_class(own: Client) -
     with taskq.local_agents(own, 2, "/"):
         assert own.submit(lambda: Odd("C")).result(WAIT_S).smiles == "C"
         several = own.map(lambda n: Odd("C" * n), [1, 2, 3], name="/several", chunksize=2)
-        assert [one.smiles for one in several.result(WAIT_S)] == ["C", "CC", "CCC"]
+        assert [odd.smiles for odd in several.result(WAIT_S)] == ["C", "CC", "CCC"]
         large = own.submit(lambda: Odd("C" * 400_000)).result(WAIT_S)
         assert len(large.smiles) == 400_000
         with Executor(own) as executor:

@@ -24,7 +24,7 @@ def test_token_is_the_owner_of_what_it_creates(realm: Realm) -> None:
     with submitter(realm, name) as queue:
         queue.create_campaign(path)
         assert queue.owners.of(path) == name
-        assert name in {one.owner for one in queue.owners.list(realm.path)}
+        assert name in {owner.owner for owner in queue.owners.list(realm.path)}
         with pytest.raises(Forbidden):
             queue.owners.list("/")
         assert queue.owners.shared_by() == "campaign"
@@ -73,12 +73,12 @@ def test_owners_have_metrics_next_to_their_quotas(realm: Realm) -> None:
     token = realm.queue.tokens.create("manager", names[1], [*paths[:2], f"{realm.path}-gone"])[0]
     realm.queue.campaign(f"{realm.path}-gone").remove()
     text = realm.gateway.ask("GET", "/metrics", token=token).body.decode()
-    one, two = (name.replace('"', r"\"").replace("\n", r"\n") for name in names[:2])
-    assert f'taskq_owner_tasks{{owner="{one}",status="waiting"}} 3.0\n' in text
+    word, two = (name.replace('"', r"\"").replace("\n", r"\n") for name in names[:2])
+    assert f'taskq_owner_tasks{{owner="{word}",status="waiting"}} 3.0\n' in text
     assert f'taskq_owner_tasks{{owner="{two}",status="working"}} 0.0\n' in text
-    assert f'taskq_owner_quota_tasks{{owner="{one}",status="working"}} 7.0\n' in text
-    assert f'taskq_owner_quota_bytes{{owner="{one}"}} 1.073741824e+09\n' in text
-    assert f'taskq_owner_quota_tasks{{owner="{one}",status="waiting"}}' not in text
+    assert f'taskq_owner_quota_tasks{{owner="{word}",status="working"}} 7.0\n' in text
+    assert f'taskq_owner_quota_bytes{{owner="{word}"}} 1.073741824e+09\n' in text
+    assert f'taskq_owner_quota_tasks{{owner="{word}",status="waiting"}}' not in text
     assert f'taskq_owner_stored_bytes{{owner="{two}"}} 0.0\n' in text
     assert names[2] not in text
     assert "\ntaskq_owners 2.0\n" in text

@@ -101,8 +101,8 @@ def test_no_link_of_a_page_leads_nowhere(dsn: str, shown: GatewayProcess) -> Non
     links = {"/", "/campaign?path=/a", "/task?path=/a&key=k"}
     for page in sorted(links):
         found = re.findall(r'(?:href|src)="(/[^"#]*)', ask(shown, page, token)[1])
-        links |= {unescape(one) for one in found}
-    assert {one.partition("?")[0] for one in links} >= {"/owners", "/hosts", "/sites", "/agents"}
+        links |= {unescape(value) for value in found}
+    assert {link.partition("?")[0] for link in links} >= {"/owners", "/hosts", "/sites", "/agents"}
     lost = {link for link in links if ask(shown, link, token)[0] == 404}
     assert lost == set()
 
@@ -155,7 +155,7 @@ def test_viewers_that_read_nothing_keep_no_others_out(shown: GatewayProcess, dsn
     with opened(dsn) as queue:
         for number in range(400):
             queue.create_campaign(f"/{'many' * 20}{number}")
-        slow, other = (queue.tokens.create("manager", one, ["/"])[0] for one in ("ann", "bob"))
+        slow, other = (queue.tokens.create("manager", name, ["/"])[0] for name in ("ann", "bob"))
     whole = len(ask(shown, "/?levels=1", other)[1])
     assert whole > 200_000
     before = shown.memory_mb()

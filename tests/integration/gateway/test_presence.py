@@ -49,8 +49,8 @@ def test_sessions_and_exchanges_are_counted(queue: Client, start_gateway: StartG
         agent.claim()
 
     def are_seen() -> bool:
-        (one,) = read_servers(queue.queries).gateways
-        return one.sessions == 1 and one.per_s > 0
+        (load,) = read_servers(queue.queries).gateways
+        return load.sessions == 1 and load.per_s > 0
 
     wait_until(are_seen, timeout_s=60)
     gateway.hang_up()

@@ -88,7 +88,7 @@ def test_request_without_the_field_is_served_as_ever(realm: Realm) -> None:
     assert len(agent.claim()) == 1
     assert agent.peer.ask("DELETE", "/v1/session", token=agent.token).status == 204
     assert realm.campaign.status().waiting == 1
-    (left,) = [one for one in realm.queue.left_agents(realm.path) if one.host == "old"]
+    (left,) = [agent for agent in realm.queue.left_agents(realm.path) if agent.host == "old"]
     assert (left.reason, left.exit_code) == (None, None)
 
 
@@ -104,7 +104,7 @@ def test_agents_that_leave_give_the_gateway_their_reason(realm: Realm) -> None:
     agent = realm.agent(host="n9")
     farewell = {"reason": "this node is broken:\x1b[31m no space", "exit_code": 69}
     agent.peer.ask("DELETE", "/v1/session", token=agent.token, body=farewell)
-    (left,) = [one for one in realm.queue.left_agents(realm.path) if one.host == "n9"]
+    (left,) = [agent for agent in realm.queue.left_agents(realm.path) if agent.host == "n9"]
     assert (left.reason, left.exit_code) == ("this node is broken: no space", 69)
 
 
@@ -146,8 +146,8 @@ def test_nodes_leave_the_campaign_that_none_can_run_and_finish_the_other(
             for number in range(3)
         ]
         ran = [AgentResult(node) for node in nodes]
-    assert [one.code for one in ran] == [3] * 3, [one.err for one in ran]
-    assert all("paused itself" in json.dumps(one.summary) for one in ran)
+    assert [result.code for result in ran] == [3] * 3, [result.err for result in ran]
+    assert all("paused itself" in json.dumps(result.summary) for result in ran)
     assert good.status().done == TASKS
     status = bad.status()
     assert (status.state, status.waiting, status.failures) == ("paused", TASKS, 0)

@@ -24,7 +24,7 @@ EVERYWHERE: dict[str, Any] = {
     "scope": "/",
     **dict.fromkeys(("limit", "most", "scan", "top", "minutes", "ended"), 100),
     **dict.fromkeys(("after", "task", "attempt", "depth"), 0),
-    **{one: [] for one in ("offers", "tasks", "keys", "attempts", "firsts", "lasts")},
+    **{name: [] for name in ("offers", "tasks", "keys", "attempts", "firsts", "lasts")},
     **dict.fromkeys(("worst", "status", "group_part", "pilot", "lifetime_s", "since"), None),
     **dict.fromkeys(("ascending", "inline", "below", "payloads", "dry_run"), True),
     "part": "result",
@@ -49,8 +49,8 @@ def reads() -> list[str]:
     """Return the names of the statements that managers may run and that only read."""
     return sorted(
         name
-        for name, one in all_statements().items()
-        if one.offer is not None and (one.on_standby or name in CHANGE_NOTHING)
+        for name, statement in all_statements().items()
+        if statement.offer is not None and (statement.on_standby or name in CHANGE_NOTHING)
     )
 
 
@@ -59,7 +59,7 @@ def answers(gateway: GatewayProcess, token: str, path: str, campaign: int) -> di
     known = {**EVERYWHERE, "path": path, "campaign": campaign, "chosen": [campaign]}
     found = {}
     for name in reads():
-        values = {one: known[one] for one in all_statements()[name].parameters}
+        values = {parameter: known[parameter] for parameter in all_statements()[name].parameters}
         reply = gateway.ask("POST", f"/v1/manage/{name}", token=token, body=values)
         assert reply.status == 200, (name, reply.body)
         columns, *rows = [json.loads(line) for line in gzip.decompress(reply.body).splitlines()]
@@ -129,8 +129,8 @@ def test_work_of_shared_agents_elsewhere_is_not_seen(
     assert len(shared.claim(4)) == 4
     after = answers(mine.gateway, mine.manager, mine.path, campaign)["agents"]
     assert len(after) == len(before) + 1
-    assert {one["working"] for one in after if one["path"] == "/"} == {0}
-    assert sum(one["working"] for one in after) == 3
+    assert {record["working"] for record in after if record["path"] == "/"} == {0}
+    assert sum(record["working"] for record in after) == 3
 
 
 def test_owner_is_held_by_what_others_cannot_see(mine: Realm, queue: Client, hire: Hire) -> None:
@@ -150,10 +150,10 @@ def test_whole_queue_is_for_tokens_of_the_whole_queue(mine: Realm, queue: Client
     """They see all of it, as before."""
     token = queue.tokens.create("manager", "all", ["/"])[0]
     found = answers(mine.gateway, token, mine.path, queue.campaign(mine.path).campaign_id)
-    assert [(one["silent"], one["open"]) for one in found["brake"]] == [(1, 2)]
+    assert [(record["silent"], record["open"]) for record in found["brake"]] == [(1, 2)]
     assert found["explain_upkeep"][0]["agents"] == 2
     mine_alone = answers(
         mine.gateway, mine.manager, mine.path, queue.campaign(mine.path).campaign_id
     )
-    assert [(one["silent"], one["open"]) for one in mine_alone["brake"]] == [(None, None)]
+    assert [(record["silent"], record["open"]) for record in mine_alone["brake"]] == [(None, None)]
     assert mine_alone["explain_upkeep"][0]["agents"] == 1

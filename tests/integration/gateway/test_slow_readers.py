@@ -39,7 +39,7 @@ class Place(Realm):
         self.data = os.urandom(BLOB_MIB * MIB)
         file.write_bytes(self.data)
         self.campaign.add_input(file, blobs=DatabaseBlobs(self.queue.database))
-        (digest,) = [one.digest for one in self.campaign.inputs().values()]
+        (digest,) = [value.digest for value in self.campaign.inputs().values()]
         self.blob = f"/v1/blobs/{digest}"
         self.tls = site.trust if gateway.url.startswith("https") else None
 
@@ -129,7 +129,7 @@ ATTACKS = (
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda value: value.__name__)
 def test_answers_that_nobody_takes_are_bounded_and_cost_no_other(
     place: Place, attack: Callable[[Place], bytes]
 ) -> None:

@@ -33,7 +33,7 @@ class Authority:
         certificate = self._ca.issue_cert("127.0.0.1", not_before=begins, not_after=ends)
         for path, pem in (
             (self.key, certificate.private_key_pem.bytes()),
-            (self.chain, b"".join(one.bytes() for one in certificate.cert_chain_pems)),
+            (self.chain, b"".join(blob.bytes() for blob in certificate.cert_chain_pems)),
         ):
             fresh = path.with_suffix(".new")
             fresh.write_bytes(pem)

@@ -84,11 +84,11 @@ def test_campaigns_are_not_mixed_up(queue: Client, hire: Hire, postgres: Postgre
     queue.create_campaign("/bad")
     agents = [hire("/", host=name) for name in "abcd"]
     good, bad = hire("/c").campaign, hire("/bad").campaign
-    for agent, one in zip(agents, (good, good, bad, bad), strict=True):
+    for agent, number in zip(agents, (good, good, bad, bad), strict=True):
         tell(
             postgres,
             agent,
-            CampaignOutcomes(one, 20 if one == good else 0, 20 if one == bad else 0),
+            CampaignOutcomes(number, 20 if number == good else 0, 20 if number == bad else 0),
         )
     assert judge(postgres) == []
     tell(postgres, agents[3], CampaignOutcomes(bad, 0, 16), CampaignOutcomes(good, 0, 16))

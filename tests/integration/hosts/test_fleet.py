@@ -85,17 +85,17 @@ def test_black_hole_is_the_first_host_with_the_command_that_bans_it(
     assert first.failing is not None
     assert first.failing.here.share == 1
     assert first.failing.elsewhere.high < 0.2
-    assert [one.name for one in hosts if one.failing and one.failing.is_worse] == ["n17"]
+    assert [place.name for place in hosts if place.failing and place.failing.is_worse] == ["n17"]
     output = taskq.out("hosts", "/c")
     assert output.splitlines()[1].startswith("n17 ")
     assert " attempts fail here (9" in output
     line, sites = (line for line in output.splitlines() if line.startswith("  $ "))
     assert line == "  $ taskq host ban --why 'exit-127: ended by exit-127' --until 1d n17"
     assert sites == "  $ taskq site list /c"
-    assert [one.name for one in hosts if one.verdict] == ["n17", "g2", "g1"]
+    assert [place.name for place in hosts if place.verdict] == ["n17", "g2", "g1"]
     taskq.out(*shlex.split(line)[2:])
     hosts = queue.fleet.hosts("/c")
-    assert [one.name for one in hosts if one.verdict] == ["g2", "g1", "n17"]
+    assert [place.name for place in hosts if place.verdict] == ["g2", "g1", "n17"]
     last = hosts[-1]
     assert last.banned == "exit-127: ended by exit-127"
     assert last.proposal is None
@@ -110,8 +110,8 @@ def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: Co
     assert sites[0].name == "gamma"
     assert sites[0].slow is not None
     assert sites[0].slow.low < 5 < sites[0].slow.high
-    assert [one.name for one in sites if one.verdict] == ["gamma"]
-    by_name = {one.name: one for one in sites}
+    assert [place.name for place in sites if place.verdict] == ["gamma"]
+    by_name = {place.name: place for place in sites}
     assert by_name["alpha"].apart == ["n17"]
     output = taskq.out("sites", "/c")
     assert "1 bad host: n17" in output
@@ -125,8 +125,8 @@ def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: Co
     assert f"the rest takes {1 / (1 - share):.2f} times as long. Look" in " ".join(output.split())
     assert line.endswith(" times as slow' --until 1d gamma")
     taskq.out(*shlex.split(line)[2:])
-    assert [one.choice for one in queue.fleet.sites("/c") if one.name == "gamma"] == [None]
-    (record,) = [one for one in taskq.json("sites", "/c") if one["name"] == "gamma"]
+    assert [place.choice for place in queue.fleet.sites("/c") if place.name == "gamma"] == [None]
+    (record,) = [record for record in taskq.json("sites", "/c") if record["name"] == "gamma"]
     assert record["slow"]["times"] == pytest.approx(sites[0].slow.times)
 
 
@@ -148,17 +148,17 @@ def test_failures_are_attributed_to_the_host_or_to_the_tasks(
     planted: Campaign, queue: Client, taskq: CommandLine
 ) -> None:
     """Failures of one host are the host's; those that recur elsewhere are the tasks'."""
-    verdicts = {one.error_class: one for one in queue.fleet.failures(planted.path)}
+    verdicts = {verdict.error_class: verdict for verdict in queue.fleet.failures(planted.path)}
     assert (verdicts["exit-127"].side, verdicts["exit-127"].places) == ("node", ["n17"])
     assert verdicts["signal-11"].side == "task"
     assert verdicts["signal-11"].hosts > 4
     output = taskq.out("failures", "/c")
     assert "exit-127: the hosts' fault: 100 % of " in output
     assert re.search("signal-11: the tasks' fault: [0-9]+ of ", output)
-    ended = sum(one.attempts for one in queue.fleet.hosts("/c"))
+    ended = sum(place.attempts for place in queue.fleet.hosts("/c"))
     assert f"\nWhose fault it is, as shown by all {ended:,} attempts:\n" in output
     commands = [line for line in output.splitlines() if line.startswith("  $ ")]
-    keys = {one.error_class: one.example_key for one in planted.failure_causes()}
+    keys = {cause.error_class: cause.example_key for cause in planted.failure_causes()}
     assert commands == [
         "  $ taskq host ban --why 'exit-127: ended by exit-127' --until 1d n17",
         f"  $ taskq logs /c {keys['exit-127']}",
@@ -175,8 +175,10 @@ def test_failures_are_attributed_to_the_host_or_to_the_tasks(
     assert "\nn17 is banned until 2" in output
     assert "host ban" not in output
     assert "$ taskq site list /c\n" in taskq.out("explain", "/c")
-    rows = {one["error_class"]: one for one in taskq.json("failures", "/c", "--judge", "class")}
-    assert {name: one["side"] for name, one in rows.items()} == {
+    rows = {
+        record["error_class"]: record for record in taskq.json("failures", "/c", "--judge", "class")
+    }
+    assert {name: row["side"] for name, row in rows.items()} == {
         "exit-127": "node",
         "signal-11": "task",
     }
@@ -207,7 +209,7 @@ def test_host_that_refuses_tasks_counts_as_bad_and_one_that_hands_back_does_not(
         *(good.claim(10)[-1], "failed"), error_class="prepare-failed", error="no disk"
     )
     good.exchange([report])
-    places = {one.name: one for one in queue.fleet.hosts("/c")}
+    places = {place.name: place for place in queue.fleet.hosts("/c")}
     assert places["bad"].message == "no library"
     assert (places["bad"].bad, places["bad"].attempts) == (5, 5)
     assert (places["good"].bad, places["good"].attempts) == (1, 51)
@@ -245,7 +247,7 @@ def test_places_without_attempts_or_agents_are_shown(
     """An idle host, and one that is banned while nobody is there."""
     hire("/c", host="idle")
     queue.fleet.ban("host", "gone", why="sold")
-    places = {one.name: one for one in queue.fleet.hosts(campaign.path)}
+    places = {place.name: place for place in queue.fleet.hosts(campaign.path)}
     assert (places["idle"].agents, places["idle"].attempts, places["idle"].use) == (1, 0, None)
     assert (places["gone"].agents, places["gone"].banned) == (0, "sold")
     assert "banned: sold" in taskq.out("hosts")
@@ -266,12 +268,12 @@ def test_sample_says_of_how_many_attempts_it_is(
     small.seed([{}])
     worker = hire("/c/small")
     worker.done(worker.claim()[0])
-    ended = sum(one.attempts for one in queue.fleet.hosts("/c"))
+    ended = sum(place.attempts for place in queue.fleet.hosts("/c"))
     assert queue.fleet.hosts("/c")[0].sample == SampleSize(ended, ended)
     assert f"\nSeen: all {ended:,} attempts.\n" in taskq.out("hosts", planted.path)
     monkeypatch.setattr("taskq.diagnosis.sample.MOST", 400)
     hosts = queue.fleet.hosts("/c")
-    assert sum(one.attempts for one in hosts) == 400
+    assert sum(place.attempts for place in hosts) == 400
     assert hosts[0].sample == SampleSize(400, ended)
     output = " ".join(taskq.out("sites", "/c").split())
     assert f"Seen: the latest 400 of {ended:,} attempts, in the order of their tasks; few" in output
@@ -284,10 +286,10 @@ def test_explanation_names_each_of_the_three(
     """What is broken comes before the proposal of more agents, which would not mend it."""
     change = "update taskq.campaign set handler = '{}'; update taskq.counter set failed = 48"
     postgres.execute(change)
-    found = {one.code: one for one in planted.explain().reasons}
+    found = {reason.code: reason for reason in planted.explain().reasons}
     codes = [*found]
     assert codes[:3] == ["slow-site", "failing-host", "failed"]
-    assert [one.lost for one in found.values()][3:] == [0] * (len(codes) - 3)
+    assert [reason.lost for reason in found.values()][3:] == [0] * (len(codes) - 3)
     assert found["failed"].text.startswith(
         "48 tasks failed for good; signal-11 (atom 17 is too near): the tasks' fault: "
     )
@@ -309,8 +311,8 @@ def test_explanation_names_each_of_the_three(
     assert "Tasks, hosts and sites" not in output
     queue.fleet.ban("host", "n17", why="no library", until=timedelta(days=1))
     reasons = planted.explain().reasons
-    assert [one.code for one in reasons][:2] == ["slow-site", "failed"]
-    (banned,) = (one for one in reasons if "n17" in one.text)
+    assert [reason.code for reason in reasons][:2] == ["slow-site", "failed"]
+    (banned,) = (reason for reason in reasons if "n17" in reason.text)
     assert "banned: no library" in banned.text or "no library. Lift the ban" in banned.text
     left = planted.status().waiting
     postgres.execute("update taskq.counter set waiting = waiting - %s", [left])
@@ -327,6 +329,6 @@ def test_explanation_names_a_ban_after_its_agents_have_left(
     postgres.execute("update taskq.campaign set handler = '{}'")
     queue.fleet.ban("host", "n17", why="no library")
     postgres.execute("update taskq.session set ended_at = now() where host = 'n17'")
-    (banned,) = (one for one in planted.explain().reasons if one.code == "banned-host")
+    (banned,) = (reason for reason in planted.explain().reasons if reason.code == "banned-host")
     assert banned.text.startswith("Host n17 is banned until it is lifted: no library. Lift")
     assert (banned.lost, list(banned.commands)) == (0, ["taskq host unban n17"])

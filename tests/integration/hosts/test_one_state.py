@@ -209,7 +209,7 @@ def test_table_leaves_out_what_says_nothing_and_marks_say_why_where_there_is_roo
     ]
     marks = [Mark("banned", "its disk is full"), Mark("late")]
     rows: list[dict[str, object]] = [{"name": "a", "failed": 0, "slots": 0, "state": marks}]
-    assert [one.title for one in filled(columns, rows)] == ["name", "slots", "state"]
+    assert [column.title for column in filled(columns, rows)] == ["name", "slots", "state"]
     state = columns[-1]
     assert (state.text(rows[0]), state.full_text(rows[0])) == (
         "banned, late",

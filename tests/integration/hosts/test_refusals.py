@@ -143,7 +143,7 @@ def test_repaired_campaign_is_judged_anew_and_tried_at_once(
     assert value(postgres, "select revision from taskq.campaign where path = '/c'") == before + 1
     refuse(agents[0])
     assert keep(postgres, 2) == []
-    assert [one.hosts for one in queue.refusals("/c")] == [1]
+    assert [refusals.hosts for refusals in queue.refusals("/c")] == [1]
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -198,10 +198,10 @@ def test_refused_attempts_are_listed_with_the_failures_and_found_by_key(
         assert agent.done(task) == "accepted"
     refuse(agent, 3)
     agent.release(agent.claim(1)[0], started=True)
-    one = {"campaign": campaign.campaign_id, "limit": 9}
+    record = {"campaign": campaign.campaign_id, "limit": 9}
     with watched(postgres) as seen:
-        classes = postgres.execute(statement("failure_classes"), one).fetchall()
-        causes = postgres.execute(statement("failure_causes"), one).fetchall()
+        classes = postgres.execute(statement("failure_classes"), record).fetchall()
+        causes = postgres.execute(statement("failure_causes"), record).fetchall()
     assert [(row["error_class"], row["attempts"]) for row in classes] == [("prepare-failed", 3)]
     assert [(row["cause"], row["tasks"], row["hosts"]) for row in causes] == [("no receptor", 3, 1)]
     hot = seen.to("attempt")

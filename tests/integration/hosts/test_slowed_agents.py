@@ -61,7 +61,7 @@ def attempts(postgres: Postgres) -> Counter[tuple[str, str]]:
 
 def trouble(queue: Client, name: str) -> dict[str, Any] | None:
     """Return what is shown of an agent."""
-    (found,) = (one.trouble for one in queue.agents() if one.agent == name)
+    (found,) = (agent.trouble for agent in queue.agents() if agent.agent == name)
     return found
 
 
@@ -110,19 +110,19 @@ def test_trouble_of_an_agent_is_that_of_its_last_heartbeat(
 ) -> None:
     """A heartbeat without trouble ends it; those of other sessions change nothing."""
     agents = [hire(), hire()]
-    (one, other) = (agent.session for agent in agents)
+    (number, other) = (agent.session for agent in agents)
 
     def beat(*beats: Heartbeat) -> list[dict[str, Any] | None]:
         text = f"[{','.join(map(encoded, beats))}]"
         postgres.execute("select * from taskq.beat(%s)", [text])
         shown = {agent.session_id: agent.trouble for agent in queue.agents()}
-        return [shown[one], shown[other]]
+        return [shown[number], shown[other]]
 
     reported = {"failures": 9, "error_class": "no-scratch", "try_in_s": 12.5}
-    slowed = Heartbeat(one, trouble=Trouble(9, "no-scratch", 12.5))
+    slowed = Heartbeat(number, trouble=Trouble(9, "no-scratch", 12.5))
     assert beat(slowed, Heartbeat(other)) == [reported, None]
     assert beat(Heartbeat(other)) == [reported, None]
-    assert beat(Heartbeat(one), Heartbeat(other)) == [None, None]
+    assert beat(Heartbeat(number), Heartbeat(other)) == [None, None]
     assert campaign.status().total == 0
     assert value(postgres, "select count(*) from taskq.session where said is not null") == 0
 
@@ -171,7 +171,7 @@ def test_agent_with_warnings_is_shown_and_works_as_others(
 
     def reasons() -> dict[str, Reason]:
         found = campaign.explain().reasons
-        return {one.code: one for one in found if one.code.startswith("warning")}
+        return {reason.code: reason for reason in found if reason.code.startswith("warning")}
 
     beat("spool", "clock")
     (view,) = queue.agents(campaign.path)

@@ -42,10 +42,10 @@ def rules(queue: Client) -> Notifications:
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     """Give a receiver that listens."""
-    one = Receiver()
-    one.start()
-    yield one
-    one.stop()
+    value = Receiver()
+    value.start()
+    yield value
+    value.stop()
 
 
 @pytest.fixture
@@ -84,6 +84,6 @@ def program(channels: Channels) -> Program:
 @pytest.fixture
 def sender(database: Database, channels: Channels) -> Iterator[Sender]:
     """Give a sender, as a keeper has one."""
-    one = Sender(database, channels)
-    yield one
-    one.close()
+    value = Sender(database, channels)
+    yield value
+    value.close()

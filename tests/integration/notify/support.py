@@ -88,9 +88,9 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                one = Received(self.path, dict(self.headers), body)
-                receiver.got.append(one)
-                receiver.before_answer(one)
+                received = Received(self.path, dict(self.headers), body)
+                receiver.got.append(received)
+                receiver.before_answer(received)
                 self.send_response(receiver.answer)
                 if receiver.location is not None:
                     self.send_header("Location", receiver.location)
@@ -114,7 +114,7 @@ class Receiver:
     @property
     def texts(self) -> list[str]:
         """The texts of all events that came, in order."""
-        return [event["text"] for one in self.got for event in one.message["events"]]
+        return [event["text"] for received in self.got for event in received.message["events"]]
 
 
 class Trickle(socketserver.ThreadingTCPServer):

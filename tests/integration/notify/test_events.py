@@ -71,8 +71,8 @@ def test_campaign_has_finished_with_all_below_it(
     servable(queue, "/c-other").seed([{"n": 1}])
     campaign.seed([{"n": 1}])
     rules.add("one", "/c", ["finished"], TARGET, after_s=0)
-    one, other = hire("/c"), hire("/c/below")
-    one.done(one.claim(1)[0])
+    agent, other = hire("/c"), hire("/c/below")
+    agent.done(agent.claim(1)[0])
     assert found() == []
     other.done(other.claim(1)[0])
     assert found() == [("finished", "/c")]
@@ -84,8 +84,8 @@ def test_pauses_of_a_campaign_and_of_those_above_and_below_are_reported(
     """By somebody or by itself; each once, until it is open again. What closes all comes first."""
     below, other = servable(queue, "/c/below"), servable(queue, "/d")
     rules.add("p", campaign.path, ["paused"], TARGET)
-    for one in (below, other):
-        one.pause()
+    for served in (below, other):
+        served.pause()
     assert found() == [("paused", "/c/below")]
     postgres.execute(
         "update taskq.campaign set status = 'paused', paused_why = '97 of 100 failed'"
@@ -299,9 +299,9 @@ def test_numbers_of_what_waits_are_bounded(
 ) -> None:
     """Of 250 campaigns that pause, a message names 100; at most 200 events wait unsent."""
     for n in range(250):
-        one = servable(queue, f"/c/{n:03}")
-        one.seed([{"n": 1}])
-        one.pause()
+        campaign = servable(queue, f"/c/{n:03}")
+        campaign.seed([{"n": 1}])
+        campaign.pause()
     rules.add("p", "/c", ["paused"], TARGET)
     assert len(found()) == 100
     assert found() == []

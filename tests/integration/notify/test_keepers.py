@@ -84,7 +84,7 @@ def test_rule_from_the_first_command_to_the_last(
     assert receiver.texts[0].startswith("This is a test, asked for by")
     shown = taskq.json("notify", "show", "night")
     assert (shown["after_s"], shown["events"]) == (120, ["finished", "paused"])
-    assert {one["status"] for one in shown["latest"]} <= {"sent", "waiting"}
+    assert {record["status"] for record in shown["latest"]} <= {"sent", "waiting"}
     assert "last sent" in taskq.out("notify", "show", "night")
     assert taskq.json("notify", "list")[0]["name"] == "night"
     taskq.out("notify", "rm", "night")

@@ -119,8 +119,8 @@ def tell(database: Database, campaign: Campaign, rules: Notifications) -> Iterat
         return rules.rule("m").trouble
 
     yield received
-    for one in senders:
-        one.close()
+    for sender in senders:
+        sender.close()
 
 
 def test_mail_is_sent_with_what_mail_programs_want(

@@ -146,7 +146,7 @@ def test_every_view_names_the_same_reasons_in_the_same_words(
     if said:
         assert look(database, postgres) == len(said)
         send(sender, lambda: receiver.got)
-        (message,) = (one.message for one in receiver.got)
+        (message,) = (received.message for received in receiver.got)
         assert sorted((event["code"], event["text"]) for event in message["events"]) == sorted(said)
         assert {event["event"] for event in message["events"]} == events
         for code, text in said:
@@ -156,7 +156,7 @@ def test_every_view_names_the_same_reasons_in_the_same_words(
         assert look(database, postgres) == 0
     for view in ("status", "explain"):
         shown = [(reason["code"], reason["text"]) for reason in taskq.json(view, "/c")["reasons"]]
-        assert [one for one in shown if one[0] in codes] == said
+        assert [pair for pair in shown if pair[0] in codes] == said
     assert [(reason["code"], reason["text"]) for reason in _watched(taskq)["reasons"]] == said
     page, top, status = _page(queue), _top(queue), " ".join(taskq.out("status", "/c").split())
     for code, text in said:

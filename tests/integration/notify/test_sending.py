@@ -46,13 +46,13 @@ def test_event_is_sent_once_with_its_words_and_numbers(
     hook()
     send(sender, lambda: rules.rule("r").sent_at)
     sender.round()
-    (one,) = receiver.got
-    (event,) = one.message["events"]
+    (received,) = receiver.got
+    (event,) = received.message["events"]
     assert (event["event"], event["campaign"]) == ("paused", "/c")
     assert event["text"] == "/c was paused by an operator."
     assert "taskq campaign resume /c" in event["commands"]
-    assert event["text"] in one.message["text"]
-    assert one.message["subject"] == "taskq: /c was paused by an operator"
+    assert event["text"] in received.message["text"]
+    assert received.message["subject"] == "taskq: /c was paused by an operator"
     (stored,) = rules.events("r")
     assert (str(stored.event_id), stored.status) == (event["id"], "sent")
 
@@ -64,12 +64,15 @@ def test_message_is_signed_with_the_secret_of_its_file(
     """As standardwebhooks.com says: over id, time and body."""
     hook(secret=SECRET)
     send(sender, lambda: receiver.got)
-    (one,) = receiver.got
-    signed = f"{one.headers['Webhook-Id']}.{one.headers['Webhook-Timestamp']}.".encode() + one.body
+    (received,) = receiver.got
+    signed = (
+        f"{received.headers['Webhook-Id']}.{received.headers['Webhook-Timestamp']}.".encode()
+        + received.body
+    )
     digest = hmac.digest(b"a key of some length", signed, "sha256")
-    assert one.headers["Webhook-Signature"] == f"v1,{base64.b64encode(digest).decode()}"
-    assert one.headers["Webhook-Id"] == one.message["id"]
-    assert SECRET.encode() not in one.body
+    assert received.headers["Webhook-Signature"] == f"v1,{base64.b64encode(digest).decode()}"
+    assert received.headers["Webhook-Id"] == received.message["id"]
+    assert SECRET.encode() not in received.body
 
 
 @pytest.mark.thorough
@@ -83,9 +86,9 @@ def test_events_of_a_rule_go_together(
     hook()
     send(sender, lambda: rules.rule("r").sent_at)
     queue.create_campaign("/c/9").pause()
-    (one,) = receiver.got
-    assert len(one.message["events"]) == 3
-    assert one.message["subject"] == "taskq: 3 events in /c"
+    (received,) = receiver.got
+    assert len(received.message["events"]) == 3
+    assert received.message["subject"] == "taskq: 3 events in /c"
 
 
 @pytest.mark.thorough
@@ -138,8 +141,8 @@ def test_message_that_fails_is_tried_again_later_and_later(
     send(sender, lambda: rules.rule("r").sent_at)
     rule = rules.rule("r")
     assert (rule.attempts, rule.trouble, rule.waiting) == (0, None, 0)
-    assert len({one.headers["Webhook-Id"] for one in receiver.got}) == 1
-    assert len({one.message["events"][0]["id"] for one in receiver.got}) == 1
+    assert len({received.headers["Webhook-Id"] for received in receiver.got}) == 1
+    assert len({received.message["events"][0]["id"] for received in receiver.got}) == 1
 
 
 @pytest.mark.thorough

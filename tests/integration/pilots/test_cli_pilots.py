@@ -127,14 +127,14 @@ def test_wrong_calls_say_what_is_wrong(
 def test_file_adds_its_pilots_or_none(taskq: CommandLine, tmp_path: Path) -> None:
     """And changes them later."""
     file = tmp_path / "pilots.toml"
-    one = f'[pilots.a]\ndriver = "local"\ncampaign = "/c"\nfolder = "{tmp_path}"\n'
-    file.write_text(one + '[pilots.b]\ndriver = "local"\ncampaign = "/gone"\n')
+    name = f'[pilots.a]\ndriver = "local"\ncampaign = "/c"\nfolder = "{tmp_path}"\n'
+    file.write_text(name + '[pilots.b]\ndriver = "local"\ncampaign = "/gone"\n')
     assert taskq.refused("pilots", "add", "--file", file)[0] == 66
     assert taskq.json("pilots") == []
-    file.write_text(one)
+    file.write_text(name)
     taskq.out("pilots", "add", "--file", file)
     assert taskq.refused("pilots", "add", "--file", file)[0] == 3
-    file.write_text(one + "cores = 7\n")
+    file.write_text(name + "cores = 7\n")
     assert taskq.out("pilots", "add", "--file", file, "--replace") == "The pilot a is changed.\n"
     assert taskq.json("pilots")[0]["settings"]["cores"] == 7
 
@@ -182,9 +182,9 @@ def test_local_jobs_bring_a_campaign_to_its_end(
             timeout_s=60,
             on_timeout=lambda: local.out("pilots", "log", "here"),
         )
-        for one in (loop, second):
-            one.terminate()
-            assert one.wait(60) == 0
+        for process in (loop, second):
+            process.terminate()
+            assert process.wait(60) == 0
     jobs = local.json("pilots", "log", "here")
     assert {job["outcome"] for job in jobs} == {"served"}
     processes = [file.read_text().split()[0] for file in tmp_path.glob("jobs/*.job/process")]

@@ -122,7 +122,7 @@ def test_end_of_a_job_of_many_nodes_ends_the_leases_of_all_its_agents(
     scene.batch.known[name] = replace(scene.batch.known[name], reason="node")
     scene.round()
     assert expire(postgres) == 1
-    classes = [scene.campaign.attempts(one.key)[0].error_class for one in (lost_before, task)]
+    classes = [scene.campaign.attempts(claim.key)[0].error_class for claim in (lost_before, task)]
     assert classes == ["agent-lost", "job-node-failed"]
 
 

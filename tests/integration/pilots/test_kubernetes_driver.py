@@ -66,13 +66,13 @@ def test_additions_of_an_operator_to_the_manifest_are_kept(programs: Programs) -
     assert (pod["nodeSelector"], pod["activeDeadlineSeconds"]) == ({"disk": "fast"}, 5_400)
     (container,) = pod["containers"]
     assert container["env"] == [{"name": "A", "value": "b"}]
-    assert [one["mountPath"] for one in container["volumeMounts"]] == [
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == [
         "/data",
         "/taskq",
         "/taskq/taskq-agent.pyz",
         "/taskq/token",
     ]
-    assert [one["name"] for one in pod["volumes"]] == ["data", "taskq-work", "taskq-files"]
+    assert [volume["name"] for volume in pod["volumes"]] == ["data", "taskq-work", "taskq-files"]
     assert container["resources"]["limits"] == {"cpu": "4", "amd.com/gpu": "2"}
 
 

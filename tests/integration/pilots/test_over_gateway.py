@@ -42,8 +42,8 @@ def at_gateway(
     table = {"folder": "/jobs", "gateways": ["https://gw"], "token_file": "/t"}
     queue.pilots.create("hpc", "slurm", "/c", table)
     yield reach
-    for one in opened:
-        one.close()
+    for client in opened:
+        client.close()
 
 
 def test_pilots_of_others_are_not_seen_and_not_steered(
@@ -72,7 +72,7 @@ def test_pilots_of_others_are_not_seen_and_not_steered(
         ask.rows("begin_pilot_jobs", **loop, place=None, most=10, wanted=1)
     assert queue.pilots.pilot("hpc").status == "active"
     queue.pilots.create("elsewhere", "slurm", "/cc", {"folder": "/jobs"})
-    assert [one.name for one in at_gateway("/c").pilots.list()] == ["hpc"]
+    assert [pilot.name for pilot in at_gateway("/c").pilots.list()] == ["hpc"]
     for owner in (at_gateway("/c"), at_gateway("/"), at_gateway("/c", kind="submitter")):
         assert owner.pilots.pilot("hpc").settings == mine.settings
         assert owner.pilots.set_status("hpc", "paused") == 0

@@ -83,7 +83,7 @@ def test_run_times_are_right_whatever_still_runs(
     usual_s = campaign.usual_run_s()
     assert usual_s is not None
     assert usual_s <= mean(truth) * 1.15
-    assert usual_s >= mean(min(one, age_s) for one in truth) * 0.85
+    assert usual_s >= mean(min(number, age_s) for number in truth) * 0.85
 
 
 def test_attempt_that_was_cut_off_counts_as_longer_than_it_ran(

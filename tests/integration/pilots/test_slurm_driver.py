@@ -206,8 +206,8 @@ def test_files_of_jobs_are_in_folders_by_day(slurm: Slurm, tmp_path: Path) -> No
 def test_only_a_job_that_waits_is_cancelled(slurm: Slurm, programs: Programs) -> None:
     """One that began meanwhile goes on."""
     programs.say("sbatch", "echo 42")
-    one = slurm.submit([NAME], "", None)
-    slurm.cancel([*one, SeenJob("43", "queued"), SeenJob("", "queued")])
+    row = slurm.submit([NAME], "", None)
+    slurm.cancel([*row, SeenJob("43", "queued"), SeenJob("", "queued")])
     assert programs.arguments("scancel") == "--state=PENDING 42 43"
 
 

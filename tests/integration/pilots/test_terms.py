@@ -31,7 +31,7 @@ def test_batch_system_is_asked_once_for_all_its_pilots(scene: PilotScene) -> Non
         scene.queue.pilots.create(name, "slurm", "/c", scene.settings())
     scene.seed(100)
     loop = scene.loop()
-    assert [one.submitted for one in loop.round()] == [4, 4, 4]
+    assert [pilot_round.submitted for pilot_round in loop.round()] == [4, 4, 4]
     scene.batch.asked.clear()
     loop.round()
     assert [len(names) for names in scene.batch.asked] == [12]

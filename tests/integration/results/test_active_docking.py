@@ -32,7 +32,7 @@ def ligands(learn: ModuleType) -> dict[str, str]:
     """Give the SMILES of some ligands of the library."""
     assert learn
     nci = importlib.import_module("nci")
-    return {one.key: one.smiles for one in nci.library()[:SOME]}
+    return {value.key: value.smiles for value in nci.library()[:SOME]}
 
 
 def campaign_of(queue: Client, ligands: dict[str, str], **more: Any) -> Campaign:

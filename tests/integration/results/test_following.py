@@ -48,7 +48,7 @@ def report(connection: Postgres, task: Claimed, outcome: str = "done", **details
 
 def keys(campaign: Campaign, cursor: Cursor) -> list[str]:
     """Return the keys of the results that a cursor does not have, and have it take them in."""
-    return [one.key for one in campaign.results(since=cursor)]
+    return [result.key for result in campaign.results(since=cursor)]
 
 
 def test_cursor_misses_no_results_that_commit_late(
@@ -110,7 +110,7 @@ def test_each_result_is_given_once_whatever_the_order(
     for agent, task in held:
         agent.done(task)
     given.update(keys(top, cursor))
-    assert given == Counter(one.key for one in top.results())
+    assert given == Counter(result.key for result in top.results())
     assert set(given.values()) == {1}
     assert len(cursor) == len(given) > 20
 
@@ -122,7 +122,7 @@ def test_results_far_apart_are_given_in_order(campaign: Campaign, hire: Hire) ->
     held = agent.claim(200)
     for number in (199, 0, 90):
         agent.done(held[number], {"from": number})
-    found = [(one.key, one.payload, one.result) for one in campaign.results()]
+    found = [(result.key, result.payload, result.result) for result in campaign.results()]
     assert found == [(f"t{n}", {"n": n}, {"from": n}) for n in (0, 90, 199)]
 
 
@@ -168,7 +168,7 @@ def test_following_gives_each_result_once_and_ends(
         lambda _: work(agents[0], agents[0].done),
         lambda _: work(agents[1], late),
     ):
-        found = [one.key for one in campaign.follow(cursor)]
+        found = [result.key for result in campaign.follow(cursor)]
     assert Counter(found) == Counter(f"t{n}" for n in range(300))
     assert len(cursor) == 300
     assert list(campaign.follow(cursor)) == []

@@ -57,14 +57,14 @@ def expected(
         for key, ligand, score in tasks[path]
         if type(score) in (int, float) and (wanted.group is None or ligand is not None)
     ]
-    ranked = sorted(rows, key=lambda one: one[:2])  # stable: in the order of seeding
+    ranked = sorted(rows, key=lambda row: row[:2])  # stable: in the order of seeding
     if wanted.group is not None:
-        ranked = list({one[4]: one for one in reversed(ranked)}.values())
+        ranked = list({pair[4]: pair for pair in reversed(ranked)}.values())
         ranked.sort(
-            key=lambda one: (one[0], one[1], [k for k, _, _ in tasks[one[2]]].index(one[3]))
+            key=lambda pair: (pair[0], pair[1], [k for k, _, _ in tasks[pair[2]]].index(pair[3]))
         )
     number = wanted.n or math.ceil(len(ranked) * float(wanted.percent or 0) / 100)
-    return [one[2:4] for one in ranked[:number]], len(ranked)
+    return [row[2:4] for row in ranked[:number]], len(ranked)
 
 
 @pytest.mark.parametrize("group", [None, "payload.smiles"])
@@ -89,11 +89,11 @@ def test_chosen_are_those_of_a_sorted_list(
     ):
         chosen, ranked = expected(tasks, wanted)
         found = select(queue.database, queue.campaign("/dock"), wanted)
-        assert [(one.campaign, one.key) for one in found] == chosen, wanted
+        assert [(result.campaign, result.key) for result in found] == chosen, wanted
         assert found.ranked == ranked
         own, _ = expected({"/dock": tasks["/dock"]}, wanted)
         again = select(queue.database, queue.campaign("/dock"), wanted, below=False)
-        assert [(one.campaign, one.key) for one in again] == own
+        assert [(result.campaign, result.key) for result in again] == own
 
 
 def test_large_results_are_ranked_as_well(queue: Client, hire: Hire) -> None:
@@ -111,7 +111,7 @@ def test_large_results_are_ranked_as_well(queue: Client, hire: Hire) -> None:
             agent.done(task, result)
     for group, keys in (("payload.smiles", ["t0", "t1"]), ("result.scaffold", ["t0", "t3"])):
         best = queue.best("/dock", by="result.score", percent=100, group=group)
-        assert [one.key for one in best] == keys
+        assert [result.key for result in best] == keys
         assert (best.ranked, best.left_out) == (2, 0)
 
 
@@ -159,7 +159,7 @@ def test_seeding_the_best_again_adds_nothing(queue: Client, hire: Hire, taskq: C
     }
     grouped = taskq(*seed, "--group", "payload.smiles")
     assert "The lowest by result.score: 5 of 45 groups, from 0 to 2.\n" in grouped.stderr
-    stored = {one.key: one.payload for one in queue.campaign("/md").tasks()}
+    stored = {task.key: task.payload for task in queue.campaign("/md").tasks()}
     assert stored == {key: {"smiles": ligand} for key, ligand, _ in rows if key in stored}
 
 
@@ -187,7 +187,7 @@ def test_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: Comman
         output = feeding.communicate()[0]
     counts = {"done": 20, "ranked": 20, "left_out": 0, "chosen": 4, "cancelled": 1, "begun": 1}
     assert json.loads(output) == {"path": "/md", **counts, "some_begun": ["t10"]}
-    stored = {one.key: one.status for one in second.tasks()}
+    stored = {task.key: task.status for task in second.tasks()}
     assert stored == dict.fromkeys(("t0", "t1", "t2", "t3"), "waiting") | {
         "t10": "working",
         "t11": "cancelled",
@@ -213,11 +213,11 @@ def test_of_equal_results_the_first_seeded_is_chosen_however_late(
         Best("result.score", percent=100, group="payload.smiles"),
     )
     docking.done(late, {"score": 1})
-    assert (feeder.look().chosen, [one.key for one in agent.claim(2)]) == (1, ["t1"])
+    assert (feeder.look().chosen, [task.key for task in agent.claim(2)]) == (1, ["t1"])
     docking.done(early, {"score": 1})
     fed = feeder.look()
     assert (fed.complete, fed.chosen, fed.begun, fed.some_begun) == (True, 1, 1, ("t1",))
-    assert [one.key for one in agent.claim(2)] == ["t0"]
+    assert [task.key for task in agent.claim(2)] == ["t0"]
 
 
 def test_tasks_at_work_are_not_cancelled_at_the_end_of_a_stage(queue: Client, hire: Hire) -> None:
@@ -226,11 +226,11 @@ def test_tasks_at_work_are_not_cancelled_at_the_end_of_a_stage(queue: Client, hi
     campaign.seed({"n": n} for n in range(4))
     agent = hire("/md")
     begun = agent.claim(2)
-    tasks = [one.task for one in begun] + [begun[-1].task + 1]
+    tasks = [task.task for task in begun] + [begun[-1].task + 1]
     words = {"campaign": campaign.campaign_id, "tasks": tasks, "after": 0, "limit": 10}
     words["begun"] = False
     assert queue.queries.rows("cancel", **words)[0]["moved"] == 1
-    assert [one.status for one in campaign.tasks()] == [*["working"] * 2, "cancelled", "waiting"]
+    assert [task.status for task in campaign.tasks()] == [*["working"] * 2, "cancelled", "waiting"]
 
 
 def test_another_payload_matters_at_the_end(queue: Client, hire: Hire) -> None:

@@ -131,20 +131,20 @@ def test_files_that_are_lost_cost_their_result_alone(
 @pytest.mark.thorough
 def test_conversion_goes_on_after_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which a pose may kill, or occupy for too long."""
-    one = Converter()
-    assert one.mol_block(PDBQT * 2).startswith("\n     RDKit")
-    process = one._process  # noqa: SLF001  # what a pose may crash
+    converter = Converter()
+    assert converter.mol_block(PDBQT * 2).startswith("\n     RDKit")
+    process = converter._process  # noqa: SLF001  # what a pose may crash
     assert process is not None
     os.kill(process.pid, signal.SIGSTOP)
     monkeypatch.setattr(poses, "CONVERT_S", 0.1)
     with pytest.raises(NoMolecule, match="took too long"):
-        one.mol_block(PDBQT)
+        converter.mol_block(PDBQT)
     assert process.returncode is not None
     monkeypatch.setattr(poses, "CONVERT_S", 60.0)
-    assert one.mol_block(PDBQT).startswith("\n     RDKit")
-    one.close()
+    assert converter.mol_block(PDBQT).startswith("\n     RDKit")
+    converter.close()
     with pytest.raises(NoMolecule, match="longer than"):
-        one.mol_block("REMARK" * 1_000_000)
+        converter.mol_block("REMARK" * 1_000_000)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install .*\[poses\]"):
-        one.mol_block(PDBQT)
+        converter.mol_block(PDBQT)

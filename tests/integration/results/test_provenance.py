@@ -61,8 +61,12 @@ def references(value: Any) -> list[str]:
     """Return all ids that a value refers to."""
     if isinstance(value, dict):
         found = [value["@id"]] if value.keys() == {"@id"} else []
-        return found + [one for part in value.values() for one in references(part)]
-    return [one for part in value for one in references(part)] if isinstance(value, list) else []
+        return found + [reference for part in value.values() for reference in references(part)]
+    return (
+        [reference for part in value for reference in references(part)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 def test_crate_has_an_action_for_each_recipe_that_made_results(
@@ -72,7 +76,7 @@ def test_crate_has_an_action_for_each_recipe_that_made_results(
     to = tmp_path / "crate"
     taskq.out("export", dock.path, "--to", to, "--provenance", "-o", "csv")
     crate = crate_of(to)
-    actions = [crate[one["@id"]] for one in crate["./"]["mentions"]]
+    actions = [crate[mention["@id"]] for mention in crate["./"]["mentions"]]
     assert [action["name"] for action in actions] == [
         "Run of unknown recipe of /c",
         "Run of recipe 1 of /c",
@@ -111,8 +115,8 @@ def test_crate_follows_the_rules_of_ro_crate(
     assert {"name", "description", "datePublished", "license"} <= root.keys()
     known = {*crate, "https://w3id.org/ro/crate/1.1"}
     terms = "https://w3id.org/ro/terms/workflow-run#"
-    used = {one for entity in crate.values() for one in references([*entity.values()])}
-    assert {one for one in used if not one.startswith(terms)} <= known
+    used = {reference for entity in crate.values() for reference in references([*entity.values()])}
+    assert {name for name in used if not name.startswith(terms)} <= known
     files = [entity for entity in crate.values() if entity["@type"] == "File"]
     assert {file["@id"] for file in files} == {part["@id"] for part in root["hasPart"]}
     written = {str(path.relative_to(to)) for path in to.rglob("*") if path.is_file()}
@@ -122,7 +126,7 @@ def test_crate_follows_the_rules_of_ro_crate(
             content = (to / file["@id"]).read_bytes()
             assert file["contentSize"] == str(len(content))
             assert file["sha256"] == hashlib.sha256(content).hexdigest()
-    for action in (crate[one["@id"]] for one in root["mentions"]):
+    for action in (crate[mention["@id"]] for mention in root["mentions"]):
         assert action["@type"] == "CreateAction"
         assert {"instrument", "object", "result", "startTime", "endTime"} <= action.keys()
         assert action["startTime"] <= action["endTime"]

@@ -60,7 +60,7 @@ def test_best_are_those_that_sorting_all_gives(
     for campaign in campaigns:
         campaign.seed({"n": n, "x": chance.choice(VALUES)} for n in range(40))
         fill(postgres, campaign, chance)
-    found = [one for campaign in campaigns for one in records(campaign)]
+    found = [record for campaign in campaigns for record in records(campaign)]
     for field in FIELDS:
         for ascending in (False, True):
             top = chance.choice((1, 2, 7, 1_000))
@@ -77,7 +77,7 @@ def test_best_are_those_that_sorting_all_gives(
                 with pytest.raises(UsageError, match="task_id"):
                     it.best()
                 continue
-            best = [(campaign.path, asdict(one)) for campaign, one in it.best()]
+            best = [(campaign.path, asdict(result)) for campaign, result in it.best()]
             assert best == expected, (field, ascending, top)
 
 
@@ -98,7 +98,7 @@ def test_large_results_are_ranked_by_what_they_are(
     def best(field: str, **words: Any) -> tuple[list[Any], int]:
         it = Ranking(queue.queries, Fetching(queue.queries, **words), 3, field)
         it.look(campaign)
-        return [one.payload["n"] for _, one in it.best()], it.left_out
+        return [result.payload["n"] for _, result in it.best()], it.left_out
 
     assert best("result.score", on_lost=missed.append) == ([2, 0, 1], 1)
     assert len(missed) == 1
@@ -120,7 +120,7 @@ def test_large_result_has_the_numbers_that_a_small_one_has(
         agent.done(task, stored(blobs, tmp_path, result) if place % 2 else result)
     it = Ranking(queue.queries, Fetching(queue.queries), 8, "result.score")
     it.look(campaign)
-    assert [one.payload["n"] for _, one in it.best()] == [0, 1, 2, 3]
+    assert [result.payload["n"] for _, result in it.best()] == [0, 1, 2, 3]
     assert (it.ranked, it.left_out) == (4, 4)
     best = Best("result.score", n=8, group="payload.n")
     with GroupRanking(queue.queries, Fetching(queue.queries), best) as groups:
@@ -164,18 +164,18 @@ def random_result(chance: random.Random) -> dict[str, Any]:
 
 def records(campaign: Campaign) -> list[tuple[str, dict[str, Any]]]:
     """Return all results of a campaign."""
-    return [(campaign.path, asdict(one)) for one in campaign.results()]
+    return [(campaign.path, asdict(result)) for result in campaign.results()]
 
 
 def sorted_all(
     found: list[tuple[str, dict[str, Any]]], top: int, field: str, *, ascending: bool
 ) -> tuple[list[tuple[str, dict[str, Any]]], int]:
     """Return the best, and how many have no value: slowly, of all at once, in plain Python."""
-    ranked = [(number(dotted(one, field)), path, one) for path, one in found]
+    ranked = [(number(dotted(record, field)), path, record) for path, record in found]
     valued = [it for it in ranked if it[0] is not None]
     # Sorting keeps the order of equal ones, also backwards.
     valued.sort(key=lambda it: it[0], reverse=not ascending)
-    return [(path, one) for _, path, one in valued[:top]], len(ranked) - len(valued)
+    return [(path, record) for _, path, record in valued[:top]], len(ranked) - len(valued)
 
 
 def number(value: object) -> Any:
@@ -206,10 +206,10 @@ def test_campaign_says_once_which_results_are_best(
     taskq.out("campaign", "change", path, "--best-result", "lowest result.score")
     assert campaign.spec().best == "lowest result.score"
     ranked = ("results", path, "--best", 2)
-    assert [one["result"]["score"] for one in taskq.json(*ranked)] == [-4, -3]
+    assert [record["result"]["score"] for record in taskq.json(*ranked)] == [-4, -3]
     by_score = (*ranked, "--by", "result.score")
-    assert [one["result"]["score"] for one in taskq.json(*by_score)] == [-4, -3]
-    assert [one["result"]["score"] for one in taskq.json(*ranked, "--highest")] == [0, -1]
+    assert [record["result"]["score"] for record in taskq.json(*by_score)] == [-4, -3]
+    assert [record["result"]["score"] for record in taskq.json(*ranked, "--highest")] == [0, -1]
     code, error = taskq.refused(*ranked, "--by", "result.deep.rank")
     assert (code, "which result.deep.rank is best?" in error) == (2, True), error
 
@@ -218,7 +218,7 @@ def test_campaign_says_once_which_results_are_best(
     assert table.read_text().split() == ["result.score", "-4"]
     taskq.out("campaign", "create", "/next")
     taskq.out("seed", "/next", "--from", path, "--best", 1, "--so-far")
-    assert [one["payload"]["n"] for one in taskq.json("tasks", "/next")] == [4]
+    assert [record["payload"]["n"] for record in taskq.json("tasks", "/next")] == [4]
 
     taskq.out("campaign", "change", path, "--best-result", "none")
     assert taskq.refused(*ranked)[0] == 2

@@ -33,7 +33,7 @@ def best(
     """Return the keys of the best results, how many are ranked, and how many are not."""
     ranking = Ranking(queue.queries, Fetching(queue.queries), top, field, ascending=ascending)
     ranking.look(campaign)
-    keys = [] if not ranking.ranked else [one.key for _, one in ranking.best()]
+    keys = [] if not ranking.ranked else [result.key for _, result in ranking.best()]
     return keys, ranking.ranked, ranking.left_out
 
 
@@ -69,7 +69,7 @@ def test_best_of_an_index_are_those_of_a_scan(
     agent = hire()
     used = 0
     for _ in range(6):
-        done = [one.key for one in campaign.results()]
+        done = [result.key for result in campaign.results()]
         campaign.retry(status="done", keys=chance.sample(done, min(4, len(done))))
         held = agent.claim(chance.randrange(8, 20))
         chance.shuffle(held)
@@ -119,17 +119,17 @@ def test_index_is_asked_instead_of_the_results(
 ) -> None:
     """What the index says is what is found, of several campaigns too."""
     other = queue.create_campaign("/c/d")
-    for one in (campaign, other):
-        one.seed(Seed({}, f"{one.path}{n}") for n in range(3))
-        agent = hire(one.path)
+    for served in (campaign, other):
+        served.seed(Seed({}, f"{served.path}{n}") for n in range(3))
+        agent = hire(served.path)
         for number, task in enumerate(agent.claim(3)):
             agent.done(task, {"a": number})
     campaign.index("result.a")
     postgres.execute("update taskq.result_rank set rank = 1.5 where rank = 0")
     ranking = Ranking(queue.queries, Fetching(queue.queries), 4, "result.a")
-    for one in (other, campaign):
-        ranking.look(one)
-    found = [one.key for _, one in ranking.best()]
+    for served in (other, campaign):
+        ranking.look(served)
+    found = [result.key for _, result in ranking.best()]
     assert found == ["/c/d2", "/c2", "/c0", "/c/d1"]
 
 
@@ -173,7 +173,7 @@ def test_index_that_cannot_be_kept_holds_up_no_other(
 
     def are_complete() -> bool:
         keep(database)  # a round does what it can in 100 ms
-        found = {one.field: one.complete for one in campaign.indexes()}
+        found = {index.field: index.complete for index in campaign.indexes()}
         return found == {f"result.{name}": name != "a1" for name in names}
 
     wait_until(are_complete)
@@ -187,8 +187,8 @@ def test_large_results_are_ranked_by_their_content(
     digest, size = open_blobs(queue.queries).put(tmp_path / "large")
     campaign.seed(Seed({}, f"t{n}") for n in range(2))
     agent = hire()
-    one, other = agent.claim(2)
-    agent.done(one, {"a": 1})
+    task, other = agent.claim(2)
+    agent.done(task, {"a": 1})
     agent.done(other, {"taskq_blob": {"digest": digest, "size": size}})
     campaign.index("result.a")
     (made,) = campaign.indexes()
@@ -236,7 +236,7 @@ def test_field_that_cannot_be_indexed_is_refused(campaign: Campaign, field: str)
         campaign.index(field)
     name = "result.a'\"; drop table taskq.attempt; --\x1b[31m"
     campaign.index(name)
-    assert [one.field for one in campaign.indexes()] == [name]
+    assert [index.field for index in campaign.indexes()] == [name]
 
 
 def test_command_indexes_lists_and_drops(

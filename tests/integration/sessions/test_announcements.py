@@ -60,13 +60,13 @@ async def test_nobody_is_notified_where_nobody_waits(
 ) -> None:
     """A gateway listens for a while after its last agent; its own session does not count."""
     async with polled(database, poll_s=60) as waker:
-        (one,) = waiters(waker, ONE, 1)
+        (future,) = waiters(waker, ONE, 1)
         await listening(postgres, 1)
         row = await waker._rows("announce_tasks")  # noqa: SLF001 - as it announces
         assert row == [{"announce_tasks": False}]
         assert value(postgres, "select taskq.announce_tasks()") is True
         campaign.seed([{"n": 1}])
-        assert await one is True
+        assert await future is True
         await listening(postgres, 0)
         assert value(postgres, "select taskq.announce_tasks()") is False
 
@@ -82,9 +82,9 @@ async def test_login_that_holds_the_lock_of_announcements_holds_up_no_gateway(
     postgres.execute(statement.format("lock").encode())
     assert database.row("listen_for_tasks", listening=True) == {"listen_for_tasks": False}
     async with polled(database, poll_s=0.1) as waker:
-        (one,) = waiters(waker, ONE, 1)
+        (future,) = waiters(waker, ONE, 1)
         campaign.seed([{"n": 1}])
-        assert await one is True
+        assert await future is True
         assert len(hire(campaign.path).claim(9)) == 1
         waiters(waker, ONE, 1, seconds=30)
         postgres.execute(statement.format("unlock").encode())
@@ -98,7 +98,7 @@ async def test_lost_connection_listens_again(
 ) -> None:
     """From the next turn on."""
     async with polled(database, poll_s=60) as waker:
-        (one,) = waiters(waker, ONE, 1)
+        (future,) = waiters(waker, ONE, 1)
         await listening(postgres, 1)
         statement = """
             select count(pg_terminate_backend(l.pid))
@@ -109,4 +109,4 @@ async def test_lost_connection_listens_again(
         waker.poll_soon()
         await listening(postgres, 1)
         campaign.seed([{"n": 1}])
-        assert await one is True
+        assert await future is True

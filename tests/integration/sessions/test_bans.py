@@ -213,7 +213,7 @@ def test_two_bans_and_heartbeats_at_a_time_end_well(queue: Client, hire: Hire) -
     with meanwhile(*[ban_all] * 3):
         for agent in agents * 3:
             agent.heartbeat(None)
-    assert all(one.draining for one in queue.agents())
+    assert all(agent.draining for agent in queue.agents())
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_command_bans_lists_and_lifts(dsn: str, hire: Hire) -> None:
     assert taskq.out(*ban, "--yes") == "2 hosts banned; 1 agent ordered to leave.\n"
     assert taskq.json(*ban)["agents"] == 0  # known by now
     banned = taskq.json("hosts", "--banned")
-    assert [(one["name"], one["why"]) for one in banned] == [("n3", "hot"), ("n1", "hot")]
+    assert [(record["name"], record["why"]) for record in banned] == [("n3", "hot"), ("n1", "hot")]
     listed = taskq.out("agents")
     assert listed.count("the host n1 is banned until 20") == 1
     assert " banned " in listed

@@ -177,7 +177,7 @@ async def test_exchange_that_nobody_waits_for_claims_nothing(
             await asyncio.sleep(0)
             late.cancel()
             other.rollback()
-        assert [len((await one).tasks) for one in stuck] == [1] * 7
+        assert [len((await task).tasks) for task in stuck] == [1] * 7
     assert value(postgres, "select count(*) from taskq.state where status = 'working'") == 8
 
 
@@ -209,4 +209,4 @@ async def test_closing_answers_what_was_asked(campaign: Campaign, database: Data
     ]
     await asyncio.sleep(0)
     await batcher.close()
-    assert [len((await one).tasks) for one in asked] == [1] * 5
+    assert [len((await task).tasks) for task in asked] == [1] * 5

@@ -111,7 +111,9 @@ def test_each_of_a_batch_is_answered_for_itself(
     assert isinstance(third, SessionLost)
     assert statuses(postgres)[lost.key] == "waiting"
     assert value(postgres, "select attempt from taskq.state where task_id = %s", lost.task) == 0
-    assert [one.done(task) for one, task in ((quiet, kept[0]), (lossy, named), (lossy, lost))] == [
+    assert [
+        agent.done(task) for agent, task in ((quiet, kept[0]), (lossy, named), (lossy, lost))
+    ] == [
         "accepted",
         "accepted",
         "superseded",
@@ -311,7 +313,7 @@ async def test_many_that_name_much_keep_nothing_busy_while_they_wait(
     monkeypatch.setattr(HeartbeatBatcher, "_next_batch", counted)
     async with HeartbeatBatcher(database, GATHER_S, most=2) as heartbeats:
         large = [Heartbeat(agent.session, made_up) for agent in agents[:3]]
-        waiting = [asyncio.create_task(heartbeats.heartbeat(one)) for one in large]
+        waiting = [asyncio.create_task(heartbeats.heartbeat(heartbeat)) for heartbeat in large]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(0.5)
         assert sum(task.done() for task in waiting) == 1

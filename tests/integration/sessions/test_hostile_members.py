@@ -101,7 +101,7 @@ async def test_payload_that_cannot_be_read_keeps_no_other_from_its_task(
     members = BatchedAgents(database, 3)
     async with Batcher(database) as batcher:
         claims = (batcher.exchange(members.claim(number), SERVING) for number in range(3))
-        tasks = [task for one in await asyncio.gather(*claims) for task in one.tasks]
+        tasks = [task for answer in await asyncio.gather(*claims) for task in answer.tasks]
         assert sorted(task.payload["n"] for task in tasks) == [0, 1]
     (attempt,) = campaign.attempts("unread")
     assert (attempt.outcome, attempt.error_class) == ("failed", "payload-unreadable")

@@ -260,7 +260,7 @@ def test_heartbeat_leaves_claims_alone_that_may_still_be_answered(
     lease = agent.draw_lease()
     tasks = agent.claim(want, lease=lease)
     agent.heartbeat([], pending=[lease])
-    assert not {one.task for one in hire().claim(2)} & {task.task for task in tasks}
+    assert not {task.task for task in hire().claim(2)} & {task.task for task in tasks}
     assert agent.claim(want, lease=lease) == tasks
 
 
@@ -290,10 +290,10 @@ def test_agents_are_shown_with_what_they_hold(
     queue.create_campaign("/c2")
     agent.claim(3)
     below, unrelated, top = hire("/c/below"), hire("/c2"), hire("/")
-    seen = {one.session_id: one for one in queue.agents("/c")}
+    seen = {item.session_id: item for item in queue.agents("/c")}
     assert set(seen) == {agent.session, below.session, top.session}
     assert (seen[agent.session].working, seen[agent.session].host) == (3, "node1")
-    assert [one.session_id for one in queue.agents()] == [
+    assert [item.session_id for item in queue.agents()] == [
         agent.session,
         below.session,
         unrelated.session,
@@ -355,7 +355,7 @@ def test_sessions_without_attempts_are_removed_a_day_after_their_end(
     assert len(holding.claim(1)) == 1
     (task,) = released.claim(1)
     released.release(task, started=False)
-    gone = [one.session for one in (idle, done, holding, released)]
+    gone = [hired.session for hired in (idle, done, holding, released)]
     postgres.execute(
         "update taskq.session set ended_at = clock_timestamp() - interval '25 h'"
         " where session_id = any (%s)",
@@ -369,7 +369,7 @@ def test_sessions_without_attempts_are_removed_a_day_after_their_end(
     assert [value(postgres, ask), value(postgres, ask)] == [1, 0]
     left = postgres.execute("select session_id from taskq.session").fetchall()
     stay = (recent, done, holding, released, living)
-    assert {row["session_id"] for row in left} >= {one.session for one in stay}
+    assert {row["session_id"] for row in left} >= {hired.session for hired in stay}
     assert idle.session not in {row["session_id"] for row in left}
     assert expire(postgres) == 0
     assert list(queue.audit()) == []

@@ -50,7 +50,7 @@ async def test_turn_that_waits_for_the_server_is_no_reason_to_rest_longer(
     """A busy server answers late, and those who wait for single calls would wait ten times that."""
     async with polled(database) as waker:
         statements = counted(waker)
-        (one,) = waiters(waker, ONE, 1)
+        (future,) = waiters(waker, ONE, 1)
         await turns(statements, 3)
         usual_s = waker._turn_s  # noqa: SLF001 - the rest is ten times that
         rows = waker._connection.rows  # noqa: SLF001 - to delay it
@@ -62,8 +62,8 @@ async def test_turn_that_waits_for_the_server_is_no_reason_to_rest_longer(
         waker._connection.rows = late  # type: ignore[method-assign]  # noqa: SLF001
         await turns(statements, 2)
         assert waker._turn_s < max(0.1, 4 * usual_s)  # noqa: SLF001
-        one.cancel()
-        await asyncio.wait([one])
+        future.cancel()
+        await asyncio.wait([future])
 
 
 async def test_agent_that_has_looked_since_the_last_tasks_came_causes_no_turn(

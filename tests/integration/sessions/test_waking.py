@@ -93,8 +93,8 @@ async def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database
         assert waker.waiting == 9
         campaign.seed({"n": n} for n in range(1, 5))
         woken, others = [*first, second[0]], [*second[1:], *third]
-        await until(lambda: all(one.done() for one in woken))
-        assert [one.result() for one in woken] == [True] * 4
+        await until(lambda: all(future.done() for future in woken))
+        assert [future.result() for future in woken] == [True] * 4
         assert not any(other.done() for other in others)
         assert waker.waiting == 5
 
@@ -113,7 +113,7 @@ async def test_nobody_is_woken_for_what_only_others_can_claim(
         gpu.seed([{"n": 1}])
         await until(waiting[-1][0].done)
         await turns(statements, 3)
-        assert not any(one.done() for some in waiting[:-1] for one in some)
+        assert not any(future.done() for some in waiting[:-1] for future in some)
 
 
 async def test_however_many_wait_there_is_one_statement_a_turn(database: Database) -> None:
@@ -131,8 +131,8 @@ async def test_nobody_asks_for_nobody(database: Database) -> None:
     """Once the last one has gone there are no more statements, until somebody comes."""
     async with polled(database) as waker:
         statements = counted(waker)
-        for one in waiters(waker, ONE, 3, seconds=3 * POLL_S):
-            assert await one is False
+        for future in waiters(waker, ONE, 3, seconds=3 * POLL_S):
+            assert await future is False
         asked = len(statements)
         await asyncio.sleep(4 * POLL_S)
         assert len(statements) == asked
@@ -158,8 +158,8 @@ async def test_cancelled_waits_leave_nothing_behind(campaign: Campaign, database
         gone, stays = waiters(waker, ONE, 100), waiters(waker, ONE, 1)
         await asyncio.sleep(0)
         assert waker.waiting == 101
-        for one in gone:
-            one.cancel()
+        for future in gone:
+            future.cancel()
         await asyncio.wait(gone)
         assert waker.waiting == 1
         campaign.seed([{"n": 1}])
@@ -186,7 +186,7 @@ async def test_all_are_woken_when_nothing_is_unfinished(
         assert await asyncio.gather(*waiting) == [True] * 5
         know = waiters(waker, ONE, 5, unfinished=0)
         await turns(statements, 3)
-        assert not any(one.done() for one in (*elsewhere, *above, *know))
+        assert not any(future.done() for future in (*elsewhere, *above, *know))
 
 
 async def test_removed_campaign_wakes_who_waits_for_it(
@@ -217,12 +217,12 @@ async def test_poke_is_seen_long_before_the_next_turn(
     """Many of them at once are one statement."""
     async with polled(database, poll_s=60) as waker:
         statements = counted(waker)
-        (one,) = waiters(waker, ONE, 1)
+        (future,) = waiters(waker, ONE, 1)
         await asyncio.sleep(0)
         campaign.seed([{"n": 1}])
         for _ in range(100):
             waker.poll_soon()
-        assert await one is True
+        assert await future is True
         assert statements == [1]
         waker.poll_soon()  # nobody waits: nothing to look for
 
@@ -243,14 +243,14 @@ async def test_database_that_goes_away_is_asked_on(
 
     async with polled(database) as waker:
         statements = counted(waker)
-        (one,) = waiters(waker, ONE, 1)
+        (future,) = waiters(waker, ONE, 1)
         await turns(statements, 2)
         postgres.execute("alter function taskq.claimable(jsonb, boolean) rename to claimable_away")
         await turns(statements, 4)
         assert [text.split(":")[0] for text in logged()] == [CANNOT]
         postgres.execute("alter function taskq.claimable_away(jsonb, boolean) rename to claimable")
         campaign.seed([{"n": 1}])
-        assert await one is True
+        assert await future is True
         assert [text.split(":")[0] for text in logged()] == [CANNOT, WORKS]
 
 

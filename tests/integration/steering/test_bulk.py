@@ -73,8 +73,8 @@ def test_matching_tasks_are_cancelled(failed: Campaign, hire: Hire, postgres: Po
 def test_campaigns_below_are_included(queue: Client) -> None:
     """As without a filter; those that are cancelled are not retried."""
     above, below = queue.create_campaign("/a"), queue.create_campaign("/a/b")
-    for one in (above, below):
-        one.seed([Seed({"n": 1}, "x"), Seed({"n": 2}, "y")])
+    for campaign in (above, below):
+        campaign.seed([Seed({"n": 1}, "x"), Seed({"n": 2}, "y")])
     assert above.cancel(where="payload.n = 1") == 2
     below.cancel()
     assert above.retry(status="cancelled", where="payload.n = 1", dry_run=True) == 1

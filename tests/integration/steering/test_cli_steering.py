@@ -42,7 +42,7 @@ def test_dry_run_says_how_many_and_which(
     assert set(statuses(postgres).values()) == {"waiting"}
     found = json.loads(taskq("cancel", *words, "-o", "json").stdout)
     assert (found["tasks"], found["dry_run"]) == (8, True)
-    assert [one["key"] for one in found["examples"]] == [f"k{n}" for n in range(2, 7)]
+    assert [example["key"] for example in found["examples"]] == [f"k{n}" for n in range(2, 7)]
     assert taskq("prioritise", *words, "--priority", 3).stdout.startswith(
         "8 tasks of /c would get the priority 3"
     )

@@ -105,15 +105,15 @@ def test_fields_are_known_as_filters_read_them(
     payload = {"a": {"b": 1}, "list": [{"x": 1}], "none": None, "dry mass": 2}
     campaign.seed([Seed(payload, "k"), Seed({"n": 1}, "l")])
     agent = hire()
-    one, other = agent.claim(2)
-    agent.done(one, {"score": 1})
+    task, other = agent.claim(2)
+    agent.done(task, {"score": 1})
     agent.report(other, "failed", result=None)
     fields = [tuple(name.split(".")) for name in KNOWN]
     found = unknown_fields(queue.queries, "/c", [campaign.campaign_id], fields)
-    assert {".".join(one.name) for one in found} == {
+    assert {".".join(unknown.name) for unknown in found} == {
         name for name, known in KNOWN.items() if not known
     }
-    assert all(one.whole for one in found)
+    assert all(unknown.whole for unknown in found)
 
 
 @pytest.mark.parametrize(

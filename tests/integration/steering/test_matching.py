@@ -71,17 +71,17 @@ def text(term: Term) -> str:
         return f"({word.join(map(text, term.terms))})"
     first, *names = term.field
     field = ".".join([first, *(quoted(name) for name in names)])
-    values = [quoted(one) for one in term.values]
+    values = [quoted(item) for item in term.values]
     right = f"({', '.join(values)})" if term.operator == "in" else values[0]
     return f"{field} {term.operator} {right}"
 
 
-def quoted(one: object) -> str:
+def quoted(item: object) -> str:
     """Write a value as in a filter."""
-    if isinstance(one, str):
-        escaped = one.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    if isinstance(item, str):
+        escaped = item.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'
-    return str(one) if isinstance(one, Decimal) else json.dumps(one)
+    return str(item) if isinstance(item, Decimal) else json.dumps(item)
 
 
 def is_true(term: Term, task: dict[str, Any]) -> bool:
@@ -89,9 +89,9 @@ def is_true(term: Term, task: dict[str, Any]) -> bool:
     if isinstance(term, Not):
         return not is_true(term.term, task)
     if isinstance(term, And):
-        return all(is_true(one, task) for one in term.terms)
+        return all(is_true(condition, task) for condition in term.terms)
     if isinstance(term, Or):
-        return any(is_true(one, task) for one in term.terms)
+        return any(is_true(condition, task) for condition in term.terms)
     found: list[Any] = [task]
     for name in term.field:
         found = [
@@ -100,7 +100,7 @@ def is_true(term: Term, task: dict[str, Any]) -> bool:
             if isinstance(element, dict) and name in element
         ]
     if term.values == (None,):
-        return all(one is None for one in found)
+        return all(item is None for item in found)
     return any(
         is_so(element, term.operator, wanted)
         for element in elements(found)
@@ -110,25 +110,25 @@ def is_true(term: Term, task: dict[str, Any]) -> bool:
 
 def elements(found: list[Any]) -> list[Any]:
     """Return values, with the elements of lists in the place of lists."""
-    return [two for one in found for two in (one if isinstance(one, list) else [one])]
+    return [two for item in found for two in (item if isinstance(item, list) else [item])]
 
 
-def is_so(one: Any, operator: str, wanted: Any) -> bool:
+def is_so(item: Any, operator: str, wanted: Any) -> bool:
     """Compare two values of one kind; those of two kinds are never so."""
     kinds = (bool, (int, float, Decimal), str)
-    kind = [next((k for k in kinds if isinstance(it, k)), None) for it in (one, wanted)]
+    kind = [next((k for k in kinds if isinstance(it, k)), None) for it in (item, wanted)]
     if kind[0] is None or kind[0] != kind[1]:
         return False
-    if isinstance(one, float):
-        one = Decimal(repr(one))
+    if isinstance(item, float):
+        item = Decimal(repr(item))
     return {
-        "=": one == wanted,
-        "in": one == wanted,
-        "<": one < wanted,
-        "<=": one <= wanted,
-        ">": one > wanted,
-        ">=": one >= wanted,
-        "~": isinstance(one, str) and isinstance(wanted, str) and wanted in one,
+        "=": item == wanted,
+        "in": item == wanted,
+        "<": item < wanted,
+        "<=": item <= wanted,
+        ">": item > wanted,
+        ">=": item >= wanted,
+        "~": isinstance(item, str) and isinstance(wanted, str) and wanted in item,
     }[operator]
 
 
@@ -147,7 +147,7 @@ def varied(server_dsn: str, template: str) -> Iterator[Campaign]:
 def test_filter_means_what_is_documented(term: Term, varied: Campaign) -> None:
     """Of every payload: fields that are not there, lists, values of other kinds."""
     found = {int(task.key) for task in varied.tasks(where=text(term))}
-    wanted = {n for n, one in enumerate(PAYLOADS) if is_true(term, {"payload": one})}
+    wanted = {n for n, record in enumerate(PAYLOADS) if is_true(term, {"payload": record})}
     assert found == wanted, text(term)
 
 

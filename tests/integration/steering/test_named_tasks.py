@@ -83,7 +83,10 @@ def test_keys_in_progress_are_as_many_as_the_filter_names(many: Campaign) -> Non
     """The total is not that of the campaign."""
     seen: list[tuple[int, int]] = []
     where = 'key in ("k1", "k2", "k3")'
-    many.cancel(where=where, on_progress=lambda one: seen.append((one.looked, one.of)))
+    many.cancel(
+        where=where,
+        on_progress=lambda bulk_progress: seen.append((bulk_progress.looked, bulk_progress.of)),
+    )
     assert seen == [(3, 3)]
 
 
@@ -105,7 +108,7 @@ def test_results_since_a_time_are_chosen_by_the_server(
             database = subtree.database
             fetching = Fetching(database, raw=True, blobs=None, on_lost=None)
             found = reading.results(subtree, where, since, below=True, fetching=fetching)
-            return [one.result["n"] for one in found]
+            return [result.result["n"] for result in found]
 
     assert given(None) == [0, 10, 20, 30, 40, 50]
     assert given("result.n > 20") == [30, 40, 50]
@@ -125,8 +128,8 @@ def test_keys_choose_tasks(campaign: Campaign, hire: Hire) -> None:
     agent = hire()
     (task,) = agent.claim(1)
     agent.done(task, {})
-    assert [one.key for one in campaign.tasks(keys=["k3", "k0", "k3"])] == ["k0", "k3"]
-    assert [one.key for one in campaign.tasks("waiting", keys=["k3", "k0"])] == ["k3"]
+    assert [task.key for task in campaign.tasks(keys=["k3", "k0", "k3"])] == ["k0", "k3"]
+    assert [task.key for task in campaign.tasks("waiting", keys=["k3", "k0"])] == ["k3"]
     with pytest.raises(NotFound, match="no task with the key 'x', and none with 1 others"):
         list(campaign.tasks(keys=["k3", "x", "y"]))
     since = datetime.now(timezone.utc) - timedelta(hours=1)

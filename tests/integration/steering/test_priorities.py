@@ -86,8 +86,8 @@ def test_task_that_fails_keeps_its_priority(ten: Campaign, hire: Hire, postgres:
 def test_all_that_match_get_one_priority(queue: Client, hire: Hire) -> None:
     """Here and below."""
     above, below = queue.create_campaign("/c"), queue.create_campaign("/c/d")
-    for one in (above, below):
-        one.seed(Seed({"n": n}, f"k{n}") for n in range(4))
+    for campaign in (above, below):
+        campaign.seed(Seed({"n": n}, f"k{n}") for n in range(4))
     assert above.set_priority(3, where="payload.n >= 2", dry_run=True) == 4
     assert above.task("k3").priority == 0
     assert above.set_priority(3, where="payload.n >= 2") == 4
@@ -144,7 +144,7 @@ def test_scattered_tasks_leave_the_others_packed(campaign: Campaign, postgres: P
     seen: list[int] = []
     keys = [f"k{n}" for n in range(0, RANGE + 2_000, 1_000)]
     outcome = campaign.prioritise(
-        dict.fromkeys(reversed(keys), 9), on_progress=lambda one: seen.append(one.read)
+        dict.fromkeys(reversed(keys), 9), on_progress=lambda entry: seen.append(entry.read)
     )
     assert outcome == Prioritised(total=len(keys), changed=len(keys))
     assert seen == [17, len(keys)]

@@ -54,7 +54,7 @@ def test_each_breach_is_found_by_its_check_alone(
     queue: Client, history: History, check: str, key: str, changes: tuple[str, ...]
 ) -> None:
     """What was changed by hand is reported with the rows of its task, and nothing else is."""
-    (task,) = (one for one in history.campaign.tasks() if one.key == key)
+    (task,) = (task for task in history.campaign.tasks() if task.key == key)
     history.breach(key, *changes)
     (violation,) = queue.audit()
     assert (violation.campaign, violation.check) == ("/c", check)
@@ -153,7 +153,7 @@ def test_output_files_that_are_not_counted_as_stored_are_found(
     assert queue.database.value("add_argument", path="/c", digest="1" * 64, size=500)
     assert found(queue) == []
     postgres.execute("update taskq.output_use set bytes = 2 * bytes")
-    files, arguments = sorted(queue.audit(), key=lambda one: one.text)
+    files, arguments = sorted(queue.audit(), key=lambda violation: violation.text)
     assert (files.campaign, files.check) == ("/c", "outputs")
     assert files.text == "1000 bytes of output files are stored, and 2000 are counted"
     assert files.rows == {"stored": 1000, "counted": 2000}
@@ -206,9 +206,9 @@ def test_pages_leave_nothing_out(
     for n in range(6):
         campaign.seed([{"n": n}])  # each with a row of its own
     postgres.execute("update taskq.task set status = 'delayed'")
-    assert sorted(one.task_id or 0 for one in queue.audit() if one.check == "delayed") == [
-        task.task_id for task in campaign.tasks()
-    ]
+    assert sorted(
+        violation.task_id or 0 for violation in queue.audit() if violation.check == "delayed"
+    ) == [task.task_id for task in campaign.tasks()]
     postgres.execute("delete from taskq.spec where payload ->> 'n' > '2'")
     assert found(queue).count("halves") == 3
 

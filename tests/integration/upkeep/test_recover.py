@@ -177,7 +177,7 @@ def test_tasks_that_failed_through_lost_agents_get_another_chance(
         assert planned.campaigns == [moved("/p/new", 0, 1)]
     assert queue.recover("/p", lost_since=timedelta(hours=2)) == planned
     assert queue.campaign("/p/new").task(key_of(queue, "/p/new")).losses == 0
-    left = {one.path: one.failed for one in queue.campaign("/").tree() if one.failed}
+    left = {status.path: status.failed for status in queue.campaign("/").tree() if status.failed}
     assert left == {"/p/cancelled": 1, "/p/old": 1, "/p/own": 1, "/q": 1}
     assert queue.recover("/p", lost_since=timedelta(days=1)).campaigns == [moved("/p/old", 0, 1)]
     assert queue.recover("/p", lost_since=timedelta(days=1)) == NOTHING

@@ -49,7 +49,7 @@ def test_audit_reports_commits_that_a_promoted_standby_lacks(
         assert "of acknowledged work are gone" in said
         queue.create_campaign(CampaignSpec("/after"))
         assert list(queue.audit("/after")) == []
-        assert [one.check for one in queue.audit("/before")] == ["set_back"]
+        assert [violation.check for violation in queue.audit("/before")] == ["set_back"]
         (violation,) = queue.audit()
         assert (violation.campaign, violation.check) == ("/", "set_back")
         assert violation.rows["rounds"] == GONE
@@ -59,12 +59,12 @@ def test_audit_reports_commits_that_a_promoted_standby_lacks(
 
 def test_nothing_is_noted_while_nothing_is_gone(database: Database, postgres: Postgres) -> None:
     """Anyone who acts, and anyone who only looks."""
-    with closing(Keeper(database)) as one, closing(Keeper(database)) as another:
+    with closing(Keeper(database)) as keeper, closing(Keeper(database)) as another:
         for _ in range(2):
-            assert one.round().acting
+            assert keeper.round().acting
             assert not another.round().acting
         postgres.execute("update taskq.keeper set until = '-infinity'")
         assert another.round().acting
-        assert not one.round().acting
+        assert not keeper.round().acting
     assert value(postgres, "select rounds from taskq.keeper") == GONE
     assert value(postgres, "select count(*) from taskq.set_back") == 0

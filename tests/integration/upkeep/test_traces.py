@@ -67,12 +67,12 @@ def test_trace_has_the_attempts_of_a_task(
     spans = receiver.spans()
     assert (exported["traces"], exported["spans"]) == (4, len(spans))
     roots = {span["attributes"]["taskq.task.id"]: span for span in spans if not span["parent"]}
-    assert [one["attributes"]["taskq.campaign"] for one in roots.values()] == ["/a"] * 2 + [
+    assert [root["attributes"]["taskq.campaign"] for root in roots.values()] == ["/a"] * 2 + [
         "/a/b",
         "/a",
     ]
-    assert sorted(one["attributes"]["taskq.attempts"] for one in roots.values()) == [1, 1, 1, 2]
-    assert [one["failed"] for one in roots.values()] == [False] * 3 + [True]
+    assert sorted(root["attributes"]["taskq.attempts"] for root in roots.values()) == [1, 1, 1, 2]
+    assert [root["failed"] for root in roots.values()] == [False] * 3 + [True]
     by_id = {span["id"]: span for span in spans}
     assert len(by_id) == len(spans)
     for span in spans:
@@ -299,5 +299,5 @@ def test_traces_too_large_for_a_receiver_are_sent_in_parts(
     assert done.exit_code == 0
     assert "Warning: a trace of 20 spans is too large for it, and left out" in done.stderr
     roots = [span for span in receiver.spans() if not span["parent"]]
-    assert [one["name"] for one in roots].count("task of /a") == 3
-    assert "task of /a/large" not in {one["name"] for one in roots}
+    assert [root["name"] for root in roots].count("task of /a") == 3
+    assert "task of /a/large" not in {root["name"] for root in roots}

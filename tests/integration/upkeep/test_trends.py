@@ -59,7 +59,7 @@ def test_points_count_what_is_below_and_agents_above_and_below(
     agents[2].exchange([report_of(tasks[0], "done", result={})])
     record(postgres)
     points = {path: queue.campaign(path).trend()[-1] for path in ("/", "/a", "/a/b", "/c")}
-    assert {path: one.agents for path, one in points.items()} == {
+    assert {path: point.agents for path, point in points.items()} == {
         path: len(queue.agents(path)) for path in points
     }
     for path, point in points.items():

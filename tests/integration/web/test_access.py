@@ -85,7 +85,9 @@ def test_without_the_printed_address_nothing_is_shown(web: WebProcess) -> None:
     assert reply.headers["referrer-policy"] == "no-referrer"
     cookie, *attributes = reply.headers["set-cookie"].split(";")
     assert cookie.startswith(f"taskq-{web.port}=")
-    assert {"httponly", "samesite=strict"} <= {one.strip().lower() for one in attributes}
+    assert {"httponly", "samesite=strict"} <= {
+        attribute.strip().lower() for attribute in attributes
+    }
     assert web.secret not in reply.headers["set-cookie"] + reply.text
     assert web.ask("/hosts?path=/", cookie=cookie).status == 200
     assert web.ask("/hosts?path=/", cookie=cookie.replace(str(web.port), "1")).status == 401
@@ -146,7 +148,7 @@ def test_token_shows_its_campaigns_only(
     text = token(shown, mine)
     reply = guarded.ask("/sign-in", "POST", urlencode({"token": text}), **FORM)
     assert reply.status == 303
-    attributes = {one.strip().lower() for one in reply.headers["set-cookie"].split(";")[1:]}
+    attributes = {part.strip().lower() for part in reply.headers["set-cookie"].split(";")[1:]}
     assert {"httponly", "samesite=strict", "path=/"} <= attributes
     cookie = {"cookie": reply.headers["set-cookie"].partition(";")[0]}
     assert text not in cookie["cookie"]

@@ -39,7 +39,7 @@ def test_connections_that_send_no_whole_request_end(web: WebProcess) -> None:
     head = b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\n"
     beginnings = [b"", b"GET", head, head + b"Content-Length: 9\r\n\r\nto"]
     with ExitStack() as stack:
-        silent = [stack.enter_context(connected(web, one)) for one in beginnings]
+        silent = [stack.enter_context(connected(web, part)) for part in beginnings]
         for sock in silent:
             assert b"200 OK" not in until_end(sock)
 

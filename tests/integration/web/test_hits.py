@@ -33,12 +33,12 @@ def test_hits_are_the_best_of_the_campaign(queue: Client, campaign: Campaign, hi
     assert {"a.b"} <= {*numeric_fields(queue.database, campaign.campaign_id)} <= {"a", "a.b"}
     hits = read_hits(queue.database, campaign.campaign_id, "a.b", ascending=False)
     assert hits is not None
-    assert [one.value for one in hits.best] == [*range(49, 39, -1)]
+    assert [hit.value for hit in hits.best] == [*range(49, 39, -1)]
     assert (hits.seen, hits.numbers, hits.low, hits.median, hits.high) == (54, 50, 0, 25, 49)
     assert sum(hits.bins) == 50
     hits = read_hits(queue.database, campaign.campaign_id, "a.b", ascending=True)
     assert hits is not None
-    assert [one.value for one in hits.best] == [*range(10)]
+    assert [hit.value for hit in hits.best] == [*range(10)]
     assert read_hits(queue.database, campaign.campaign_id, "nope", ascending=True) is None
 
 
@@ -66,7 +66,7 @@ def test_numbers_beyond_a_double_are_left_out(
         )
     hits = read_hits(queue.database, campaign.campaign_id, "x", ascending=False)
     assert hits is not None
-    assert sorted(one.value for one in hits.best) == pytest.approx([0, 2, 5])
+    assert sorted(hit.value for hit in hits.best) == pytest.approx([0, 2, 5])
 
 
 def test_sample_is_bounded_and_from_all_over(queue: Client, postgres: Postgres) -> None:
@@ -98,7 +98,7 @@ def numbers(svg: str) -> list[float]:
     assert "nan" not in svg
     assert "inf" not in svg
     found = re.findall(r' (?:x|y|x1|y1|y2|width|height|d)="([^"]*)"', svg)
-    return [float(one) for text in found for one in re.findall(r"-?[\d.]+", text)]
+    return [float(match) for text in found for match in re.findall(r"-?[\d.]+", text)]
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-9, 0.3, 1.0, 7.0, 1e6, 1e12])
@@ -106,7 +106,7 @@ def numbers(svg: str) -> list[float]:
 def test_timeline_stays_within_its_picture(value: float, span: timedelta) -> None:
     """From nothing to very much, over a second or a year, in not too many labels."""
     line = Line("<b>", "ended", [(NOW, NOW + span, value), (NOW + span, NOW + span, 0.0)])
-    svg = timeline("<i>", "<u>", [line], lambda one: f"{one:g}")
+    svg = timeline("<i>", "<u>", [line], lambda number: f"{number:g}")
     assert all(0 <= number <= 720 for number in numbers(svg))
     page = Page(svg)
     assert page.all("svg")[0]["aria-label"] == "<i>. <u>"
@@ -122,6 +122,6 @@ def test_timeline_of_nothing_is_nothing() -> None:
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-1e300, 1e300), (2.0, 2.0), (-5e-300, 5e-300)])
 def test_histogram_stays_within_its_picture(ends: tuple[float, float]) -> None:
     """Whatever the numbers."""
-    svg = histogram("a", "b", [1, 0, 7, 1_000_000], ends, lambda one: f"{one:g}")
+    svg = histogram("a", "b", [1, 0, 7, 1_000_000], ends, lambda number: f"{number:g}")
     assert all(0 <= number <= 720 for number in numbers(svg))
     assert len(Page(svg).all("rect")) == 4

@@ -162,5 +162,5 @@ async def test_reading_that_fails_is_made_again() -> None:
     failed = await asyncio.gather(
         *(readings.get("x", 60, fail) for _ in range(3)), return_exceptions=True
     )
-    assert [type(one) for one in failed] == [Unavailable] * 3
+    assert [type(failure) for failure in failed] == [Unavailable] * 3
     assert await readings.get("x", 60, lambda: "well") == "well"

@@ -34,10 +34,10 @@ def docked(shown: Client) -> Campaign:
     """Give a campaign of three ligands, one of which is none."""
     campaign = servable(shown, f"/{secrets.token_hex(4)}")
     ligands = (ASPIRIN, "c1ccccc1", HOSTILE[5])
-    campaign.seed(Seed({"ligand": {"SMILES": one}}, f"l{n}") for n, one in enumerate(ligands))
+    campaign.seed(Seed({"ligand": {"SMILES": name}}, f"l{n}") for n, name in enumerate(ligands))
     agent = ScriptedAgent(shown.database, campaign.path)
     tasks = agent.claim(3)
-    agent.exchange([report_of(one, "done", result={"score": n}) for n, one in enumerate(tasks)])
+    agent.exchange([report_of(task, "done", result={"score": n}) for n, task in enumerate(tasks)])
     agent.close()
     return campaign
 
@@ -50,24 +50,27 @@ def picture_of(smiles: str) -> str:
 def test_best_hits_have_pictures(web: WebProcess, docked: Campaign) -> None:
     """Those of which a field is a SMILES; a reader of the page has it as text."""
     page = web.page("/campaign", path=docked.path, field="score")
-    assert {one["src"] for one in page.all("img")} == {picture_of(ASPIRIN), picture_of("c1ccccc1")}
+    assert {record["src"] for record in page.all("img")} == {
+        picture_of(ASPIRIN),
+        picture_of("c1ccccc1"),
+    }
     assert ASPIRIN in page.text
     assert "onload" not in page.text
     page = web.page("/task", path=docked.path, key="l0")
-    assert [one["src"] for one in page.all("img")] == [picture_of(ASPIRIN)]
+    assert [record["src"] for record in page.all("img")] == [picture_of(ASPIRIN)]
     reply = web.ask(picture_of(ASPIRIN))
     assert (reply.status, reply.headers["content-type"]) == (200, "image/svg+xml")
     assert reply.headers["content-security-policy"].startswith("default-src 'none'")
     root = ET.fromstring(reply.text)  # noqa: S314  # it is ours
-    tags = {one.tag.rpartition("}")[2] for one in root.iter()}
+    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
     assert tags <= {"svg", "rect", "path", "ellipse", "polygon", "text", "tspan"}
 
 
 def test_hostile_smiles_are_no_pictures(web: WebProcess) -> None:
     """And what is one is drawn afterwards as before."""
-    for one in HOSTILE:
-        reply = web.ask(picture_of(one))
-        assert (one, reply.status) == (one, 404)
+    for name in HOSTILE:
+        reply = web.ask(picture_of(name))
+        assert (name, reply.status) == (name, 404)
         assert "<script>" not in reply.text
         assert "<svg" not in reply.text
     assert web.ask(picture_of("CCO")).status == 200
@@ -83,7 +86,7 @@ def test_smiles_are_found_by_the_name_of_their_field() -> None:
     assert smiles_of({"smiles": 5, "x": "CC"}, {"best_smiles": "CCO"}) == "CCO"
     assert smiles_of({"a": {"b": {"smiles": "CC"}}}, None) == "CC"
     assert smiles_of({"a": {"b": {"c": {"smiles": "CC"}}}}, ["CC"]) == ""
-    assert [smiles_of({"smiles": one}) for one in HOSTILE[:9]] == [""] * 9
+    assert [smiles_of({"smiles": name}) for name in HOSTILE[:9]] == [""] * 9
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -126,7 +129,7 @@ def test_those_who_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         drawer = Drawer(program("time.sleep(0.2)", "print(line.strip(), flush=True)"))
         try:
-            asked = [asyncio.ensure_future(drawer.draw(one)) for one in ("C", "C", "N")]
+            asked = [asyncio.ensure_future(drawer.draw(name)) for name in ("C", "C", "N")]
             got = await asyncio.gather(*asked, return_exceptions=True)
             assert got[:2] == [b"C", b"C"]
             assert isinstance(got[2], Unavailable)

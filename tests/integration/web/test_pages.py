@@ -40,8 +40,8 @@ def hostile(shown: Client) -> Campaign:
     bad = {"error_class": "Boom", "error": HOSTILE, "tail": HOSTILE, "exit_code": 1}
     reports = [report_of(first, "failed", **bad)]
     reports += [
-        report_of(one, "done", result={"score": n / 7, HOSTILE: 2.5, "text": HOSTILE})
-        for n, one in enumerate(others)
+        report_of(task, "done", result={"score": n / 7, HOSTILE: 2.5, "text": HOSTILE})
+        for n, task in enumerate(others)
     ]
     agent.exchange(reports)
     agent.close()
@@ -80,10 +80,13 @@ def test_pages_are_well_formed_and_take_nothing_as_markup(
         page = Page(reply.text)
         assert {tag for tag, _ in page.elements} <= BUILT_OF, name
         for tag, attributes in page.elements:
-            assert not [one for one in attributes if one.startswith("on")], (name, attributes)
+            assert not [attribute for attribute in attributes if attribute.startswith("on")], (
+                name,
+                attributes,
+            )
             assert "style" not in attributes, (name, attributes)
-            for one in ("href", "src", "action", "data-live"):
-                parts = urlsplit(attributes.get(one) or "")
+            for text in ("href", "src", "action", "data-live"):
+                parts = urlsplit(attributes.get(text) or "")
                 assert (parts.scheme, parts.netloc) == ("", ""), (name, attributes)
             if tag == "script":
                 assert attributes["src"] == "/static/live.js"
@@ -99,16 +102,18 @@ def test_pages_work_with_screen_readers_and_keyboards(web: WebProcess, hostile: 
         assert len(page.all("h1")) == len(page.all("main")) == 1, name
         assert page.all("html")[0]["lang"] == "en"
         assert page.all("a")[0] == {"class": "skip", "href": "#main"}
-        assert all("scope" in one for one in page.all("th")), name
+        assert all("scope" in record for record in page.all("th")), name
         for tag, attributes in page.elements:
             named = attributes.get("aria-label") or attributes.get("aria-labelledby")
             if "tabindex" in attributes or tag in {"svg", "progress", "nav"}:
                 assert named, (name, tag, attributes)
-        ids = [one["id"] for _, one in page.elements if "id" in one]
+        ids = [element["id"] for _, element in page.elements if "id" in element]
         assert len(ids) == len(set(ids)), name
-        assert {one["aria-labelledby"] for _, one in page.elements if "aria-labelledby" in one} <= {
-            *ids
-        }
+        assert {
+            element["aria-labelledby"]
+            for _, element in page.elements
+            if "aria-labelledby" in element
+        } <= {*ids}
 
 
 def test_answers_let_a_browser_load_nothing_from_elsewhere(web: WebProcess) -> None:
@@ -116,7 +121,7 @@ def test_answers_let_a_browser_load_nothing_from_elsewhere(web: WebProcess) -> N
     for address in ("/", "/nothing", "/static/live.js", "/static/style.css", "/static/icon.svg"):
         headers = web.ask(address).headers
         policy = headers["content-security-policy"].split(";")
-        rules = dict(one.strip().split(" ", 1) for one in policy)
+        rules = dict(name.strip().split(" ", 1) for name in policy)
         assert rules.pop("default-src") == "'none'"
         assert set(rules.values()) == {"'self'", "'none'"}
         assert {"script-src", "base-uri", "form-action", "frame-ancestors"} <= rules.keys()
@@ -148,8 +153,8 @@ def test_campaign_page_shows_first_what_the_campaign_calls_best(
     agent = ScriptedAgent(shown.database, campaign.path)
     agent.exchange(
         [
-            report_of(one, "done", result={"cost": n, "score": n / 7})
-            for n, one in enumerate(agent.claim(3))
+            report_of(task, "done", result={"cost": n, "score": n / 7})
+            for n, task in enumerate(agent.claim(3))
         ]
     )
     agent.close()
@@ -228,7 +233,7 @@ def test_live_figures_of_a_page_follow_the_counters(web: WebProcess, shown: Clie
     campaign = shown.create_campaign(f"/{secrets.token_hex(4)}")
     name = f"{campaign.campaign_id}.waiting"
     page = web.page("/campaign", path=campaign.path)
-    assert name in {one.get("data-live") for one in page.all("span")}
+    assert name in {record.get("data-live") for record in page.all("span")}
     (body,) = page.all("body")
     connection = web.connection()
     try:

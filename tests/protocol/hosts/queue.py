@@ -33,14 +33,14 @@ class HostQueue:
     def hosts_serving(self, state: State, campaign: int) -> set[int]:
         """Return the hosts of open sessions that do not leave the campaign out."""
         return {
-            self.bounds.hosts[one.agent]
-            for number, one in enumerate(state.sessions)
-            if one.open and self.serves(state.campaigns[campaign], number)
+            self.bounds.hosts[session.agent]
+            for number, session in enumerate(state.sessions)
+            if session.open and self.serves(state.campaigns[campaign], number)
         }
 
     def serves(self, campaign: Campaign, session: int) -> bool:
         """Return whether a session is not known to leave a campaign out."""
-        return not any(one.session == session and one.left for one in campaign.refusals)
+        return not any(refusal.session == session and refusal.left for refusal in campaign.refusals)
 
     def is_bound(self, state: State, task: Task) -> bool:
         """Return whether a task must not yet go to a host where it has failed."""
@@ -104,17 +104,17 @@ class HostQueue:
         """Return a campaign that was refused once more."""
         if not self.is_noted(campaign, task):
             return campaign
-        known = {one.session: one for one in campaign.refusals}
-        one = known.get(task.session)
-        if one is None:
-            one = Refusal(task.session)
+        known = {refusal.session: refusal for refusal in campaign.refusals}
+        value = known.get(task.session)
+        if value is None:
+            value = Refusal(task.session)
         else:
-            times = min(one.times + self.is_another(task), self.bounds.times)
-            one = one._replace(times=times)
+            times = min(value.times + self.is_another(task), self.bounds.times)
+            value = value._replace(times=times)
             if not task.refused_since:
-                pauses = min(one.pauses + 1, self.bounds.longest)
-                one = one._replace(pauses=pauses, left=self.pause(pauses))
-        known[task.session] = one
+                pauses = min(value.pauses + 1, self.bounds.longest)
+                value = value._replace(pauses=pauses, left=self.pause(pauses))
+        known[task.session] = value
         return campaign._replace(refusals=tuple(sorted(known.values())))
 
     def is_noted(self, campaign: Campaign, task: Task) -> bool:
@@ -133,7 +133,7 @@ class HostQueue:
         """Return a campaign of which the keeper has seen that somebody succeeds."""
         refusals = campaign.refusals
         if campaign.succeeded:
-            refusals = tuple(one._replace(times=0) for one in refusals)
+            refusals = tuple(refusal._replace(times=0) for refusal in refusals)
         return campaign._replace(succeeded=False, refusals=refusals)
 
     def pause_refused(self, state: State, number: int) -> Campaign:
@@ -143,10 +143,10 @@ class HostQueue:
             return campaign
         if campaign.succeeded is not False:
             return self.looked(campaign)
-        count = [one for one in campaign.refusals if one.times]
-        hosts = {self.witness(state, one.session) for one in count}
+        count = [refusal for refusal in campaign.refusals if refusal.times]
+        hosts = {self.witness(state, refusal.session) for refusal in count}
         if self.many(state, number, hosts) or self.all_of_them(
-            state, hosts, max((one.times for one in count), default=0)
+            state, hosts, max((refusal.times for refusal in count), default=0)
         ):
             return campaign._replace(status=PAUSED, why=tuple(sorted(hosts)))
         return campaign
@@ -220,7 +220,7 @@ def taken(state: State, task: Task, session: int) -> Task:
 
 def hosts_open(bounds: Bounds, state: State) -> set[int]:
     """Return the hosts of all open sessions."""
-    return {bounds.hosts[one.agent] for one in state.sessions if one.open}
+    return {bounds.hosts[session.agent] for session in state.sessions if session.open}
 
 
 def hosts_working(bounds: Bounds, state: State, campaign: int) -> set[int]:

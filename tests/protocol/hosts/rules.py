@@ -33,7 +33,7 @@ ENDS = "every task can become final, or its campaign pauses, without anybody's h
 
 def broken_state(queue: HostQueue, state: State) -> Iterator[str]:
     """Yield the rules that a state breaks."""
-    if any(bool(one.why) != (one.status == PAUSED) for one in state.campaigns):
+    if any(bool(campaign.why) != (campaign.status == PAUSED) for campaign in state.campaigns):
         yield WHY
     for task in state.tasks:
         if task.status != WAITING or state.campaigns[task.campaign].status != OPEN:
@@ -78,8 +78,8 @@ def broken_step(queue: HostQueue, before: State, step: Step, after: State) -> It
     elif step.kind in {"resume", "change"}:
         number = int(step.note)
         if after.campaigns[number].refusals or any(
-            queue.leaves_out(after, one, number)
-            for one, agent in enumerate(after.agents)
+            queue.leaves_out(after, count, number)
+            for count, agent in enumerate(after.agents)
             if agent.session != NONE and not _holds(after, agent.session, number)
         ):
             yield ANEW
@@ -97,7 +97,9 @@ def _broken_claim(bounds: Bounds, state: State, step: Step) -> Iterator[str]:
     if step.agent != NONE:
         agent, campaign = state.agents[step.agent], state.campaigns[task.campaign]
         lacking = _is_lacking(bounds, state, step.agent, task.campaign)
-        if lacking and any(one.session == agent.session and one.left for one in campaign.refusals):
+        if lacking and any(
+            refusal.session == agent.session and refusal.left for refusal in campaign.refusals
+        ):
             yield LEFT_OUT
 
 
@@ -116,7 +118,7 @@ def _surely_serving(bounds: Bounds, state: State, campaign: int) -> set[int]:
 
     What an agent that has refused has run since, the queue does not know.
     """
-    unknown = {one.session for one in state.campaigns[campaign].refusals if one.left}
+    unknown = {refusal.session for refusal in state.campaigns[campaign].refusals if refusal.left}
     return {
         bounds.hosts[number]
         for number, agent in enumerate(state.agents)
@@ -129,10 +131,12 @@ def _surely_serving(bounds: Bounds, state: State, campaign: int) -> set[int]:
 def _may_be_serving(bounds: Bounds, state: State, campaign: int) -> set[int]:
     """Return the hosts of agents that serve a campaign, for all that the queue can know."""
     return {
-        bounds.hosts[one.agent]
-        for number, one in enumerate(state.sessions)
-        if one.open
-        and not (state.agents[one.agent].session == number and _rests(state, one.agent, campaign))
+        bounds.hosts[session.agent]
+        for number, session in enumerate(state.sessions)
+        if session.open
+        and not (
+            state.agents[session.agent].session == number and _rests(state, session.agent, campaign)
+        )
     }
 
 

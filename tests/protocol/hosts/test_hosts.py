@@ -20,7 +20,7 @@ def test_hosts_are_dealt_with_as_promised_in_every_state(name: str) -> None:
     assert found.states > 500
 
 
-@pytest.mark.parametrize("variant", HOST_VARIANTS, ids=lambda one: one.queue.__name__)
+@pytest.mark.parametrize("variant", HOST_VARIANTS, ids=lambda value: value.queue.__name__)
 def test_protocol_with_a_mistake_about_hosts_is_found_out(variant: HostVariant) -> None:
     """The rules can tell: each mistake breaks the one that it should."""
     found = explore(HostWorld(variant.queue(variant.bounds)))

@@ -111,7 +111,7 @@ class SuccessShortensPauses(HostQueue):
         after = super().looked(campaign)
         if not campaign.succeeded:
             return after
-        refusals = tuple(one._replace(pauses=0) for one in after.refusals)
+        refusals = tuple(refusal._replace(pauses=0) for refusal in after.refusals)
         return after._replace(refusals=refusals)
 
 
@@ -189,7 +189,7 @@ class LookNeverEnds(HostQueue):
     """The keeper takes its first look for one that has seen a success, each time."""
 
     def looked(self, campaign: Campaign) -> Campaign:
-        refusals = tuple(one._replace(times=0) for one in campaign.refusals)
+        refusals = tuple(refusal._replace(times=0) for refusal in campaign.refusals)
         return campaign._replace(refusals=refusals)
 
 
@@ -233,8 +233,8 @@ class LeavesAllOut(HostQueue):
 
     def leaves_out(self, state: State, agent: int, campaign: int) -> bool:
         return any(
-            super(LeavesAllOut, self).leaves_out(state, agent, one)
-            for one in range(len(state.campaigns))
+            super(LeavesAllOut, self).leaves_out(state, agent, number)
+            for number in range(len(state.campaigns))
         )
 
 

@@ -127,9 +127,9 @@ class HostWorld:
         after = seat(after, number, agent._replace(rests=_with(agent.rests, task, rest)))
         tasks = list(after.tasks)
         tasks[n] = self.queue.refused(task)
-        for other, one in enumerate(tasks):
-            if other != n and _has(agent, one) and one.campaign == task.campaign:
-                tasks[other] = one._replace(refused_since=True)
+        for other, other_task in enumerate(tasks):
+            if other != n and _has(agent, other_task) and other_task.campaign == task.campaign:
+                tasks[other] = other_task._replace(refused_since=True)
         after = after._replace(tasks=tuple(tasks))
         if self.queue.leaves():
             after = seat(after, number, Agent(NONE, (None,) * len(agent.rests)))
@@ -163,7 +163,7 @@ class HostWorld:
             if (task.status, task.session) == (WORKING, session)
         }
         for n, task in held.items():
-            most = max((one.losses for m, one in held.items() if m != n), default=0)
+            most = max((task.losses for m, task in held.items() if m != n), default=0)
             after = put(after, n, self.queue.lost(task, host, most))
         return after
 
@@ -189,12 +189,12 @@ class HostWorld:
             for agent in state.agents
         )
         campaigns = tuple(
-            one._replace(
+            campaign._replace(
                 refusals=tuple(
-                    known._replace(left=max(0, known.left - 1)) for known in one.refusals
+                    known._replace(left=max(0, known.left - 1)) for known in campaign.refusals
                 )
             )
-            for one in state.campaigns
+            for campaign in state.campaigns
         )
         after = state._replace(agents=agents, campaigns=campaigns)
         if after != state:

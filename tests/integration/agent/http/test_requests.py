@@ -62,7 +62,7 @@ def test_connection_that_dies_under_a_request_is_replaced_once(gateway: HttpGate
     gateway.substitute = lambda _: replies.pop(0) if replies else None
     with agent_of(gateway) as transport:
         transport.heartbeat(Heartbeat(transport.open(HELLO).session))
-    assert [one.path for one in gateway.seen] == ["/v1/sessions", "/v1/beat", "/v1/beat"]
+    assert [request.path for request in gateway.seen] == ["/v1/sessions", "/v1/beat", "/v1/beat"]
 
 
 def test_unrequested_response_is_not_taken_for_an_answer(gateway: HttpGateway) -> None:

@@ -34,10 +34,10 @@ def test_report_on_a_pooled_task_counts_and_is_the_reporters(
 ) -> None:
     """A task may end before its agent has named it in a beat; the attempt says who it was."""
     agent = hire()
-    one, *others = pool.lease(4)
-    assert say(agent, report_of(one, outcome)) == ["accepted"]
+    task, *others = pool.lease(4)
+    assert say(agent, report_of(task, outcome)) == ["accepted"]
     assert say(agent, *(report_of(other, outcome) for other in others)) == ["accepted"] * 3
-    assert say(agent, report_of(one, outcome)) == ["duplicate"]
+    assert say(agent, report_of(task, outcome)) == ["duplicate"]
     rows = postgres.execute("select session_id, attempt, outcome::text from taskq.attempt")
     assert rows.fetchall() == [
         {"session_id": agent.session, "attempt": 1, "outcome": outcome} for _ in range(4)
@@ -50,7 +50,7 @@ def test_many_successes_on_pooled_and_own_tasks_count_together(
     """One call may report on both."""
     agent = hire()
     pooled, own = pool.lease(3), agent.claim(3)
-    assert say(agent, *(report_of(one, DONE) for one in [*pooled, *own])) == ["accepted"] * 6
+    assert say(agent, *(report_of(task, DONE) for task in [*pooled, *own])) == ["accepted"] * 6
     rows = postgres.execute("select distinct session_id from taskq.attempt").fetchall()
     assert rows == [{"session_id": agent.session}]
 
@@ -65,9 +65,9 @@ def test_session_of_another_campaign_cannot_report_pooled_tasks(
     stranger = hire("/other")
     stranger.campaign = pool.campaign
     leased = pool.lease(count)
-    assert say(stranger, *(report_of(one, outcome) for one in leased)) == ["unknown"] * count
-    assert stranger.heartbeat(leased) == {one.task for one in leased}
-    assert all(task_row(postgres, one.task)["session_id"] == 0 for one in leased)
+    assert say(stranger, *(report_of(task, outcome) for task in leased)) == ["unknown"] * count
+    assert stranger.heartbeat(leased) == {task.task for task in leased}
+    assert all(task_row(postgres, task.task)["session_id"] == 0 for task in leased)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -78,8 +78,8 @@ def test_ended_session_cannot_report_pooled_tasks(
     agent = hire()
     leased = pool.lease(count)
     agent.leave()
-    assert say(agent, *(report_of(one, DONE) for one in leased)) == ["unknown"] * count
-    assert all(task_row(postgres, one.task)["status"] == "working" for one in leased)
+    assert say(agent, *(report_of(task, DONE) for task in leased)) == ["unknown"] * count
+    assert all(task_row(postgres, task.task)["status"] == "working" for task in leased)
 
 
 def test_session_above_serves_pooled_tasks_below(
@@ -91,7 +91,7 @@ def test_session_above_serves_pooled_tasks_below(
     pool = ScriptedPool(database, below.campaign_id)
     agent = hire("/up")
     agent.campaign = below.campaign_id
-    assert say(agent, *(report_of(one, DONE) for one in pool.lease(1))) == ["accepted"]
+    assert say(agent, *(report_of(task, DONE) for task in pool.lease(1))) == ["accepted"]
 
 
 def test_first_heartbeat_that_names_a_lease_gets_the_task(
@@ -102,7 +102,7 @@ def test_first_heartbeat_that_names_a_lease_gets_the_task(
     leased = pool.lease(2)
     assert agent.heartbeat(leased) == set()
     assert agent.heartbeat(leased) == set()
-    assert {task_row(postgres, one.task)["session_id"] for one in leased} == {agent.session}
+    assert {task_row(postgres, task.task)["session_id"] for task in leased} == {agent.session}
     assert agent.leave() == 2
 
 
@@ -111,9 +111,9 @@ def test_task_named_for_an_agent_that_vanishes_counts_as_lost(
 ) -> None:
     """A task that kills its agents before their first beat does not go round for ever."""
     agent = hire()
-    (one,) = pool.lease(1)
-    name(database, agent, one)
-    assert task_row(postgres, one.task)["session_id"] == agent.session
+    (task,) = pool.lease(1)
+    name(database, agent, task)
+    assert task_row(postgres, task.task)["session_id"] == agent.session
     silence(postgres, agent.session)
     assert expire(postgres) == 1
     assert campaign.status().losses == 1
@@ -131,15 +131,15 @@ def test_task_named_for_an_agent_that_never_got_it_goes_back_after_the_deadline(
     """Not with a beat that may have been written before it was handed out; whatever clocks say."""
     postgres.execute("update taskq.front set pool_s = %s", [pool_s])
     agent = hire()
-    (one,) = pool.lease(1)
-    name(database, agent, one)
+    (task,) = pool.lease(1)
+    name(database, agent, task)
     late, early = "ffffffff-0001-7000-8000-000000000000", "00000000-0001-7000-8000-000000000000"
     agent.heartbeat([], drawn=late)
-    assert task_row(postgres, one.task)["session_id"] == agent.session
+    assert task_row(postgres, task.task)["session_id"] == agent.session
     postgres.execute(
         "update taskq.task set claimed_at = claimed_at - make_interval(secs => %s + 1)", [pool_s]
     )
-    agent.heartbeat([one], drawn=early)
+    agent.heartbeat([task], drawn=early)
     assert campaign.status().working == 1
     agent.heartbeat([], drawn=early)
     assert campaign.status().waiting == 10
@@ -150,8 +150,8 @@ def test_heartbeat_without_tasks_leaves_those_that_were_leased_ahead(
 ) -> None:
     """However old they are: the agent may be at work on them."""
     agent = hire()
-    (one,) = pool.lease(1)
-    name(database, agent, one)
+    (task,) = pool.lease(1)
+    name(database, agent, task)
     postgres.execute("update taskq.task set claimed_at = claimed_at - interval '1 day'")
     agent.heartbeat(None)
     assert campaign.status().working == 1
@@ -166,10 +166,10 @@ def test_task_is_not_named_for_a_session_that_may_not_have_it(
     queue.create_campaign("/other")
     gone, stranger = hire(), hire("/other")
     gone.leave()
-    (one,) = pool.lease(1)
-    name(database, gone, one)
-    name(database, stranger, one)
-    assert task_row(postgres, one.task)["session_id"] == 0
+    (task,) = pool.lease(1)
+    name(database, gone, task)
+    name(database, stranger, task)
+    assert task_row(postgres, task.task)["session_id"] == 0
 
 
 def test_second_session_that_names_a_lease_is_ordered_to_stop(
@@ -177,11 +177,11 @@ def test_second_session_that_names_a_lease_is_ordered_to_stop(
 ) -> None:
     """One agent executes an entry that was handed out twice; one result is accepted."""
     first, second = hire(), hire()
-    (one,) = pool.lease(1)
-    assert first.heartbeat([one]) == set()
-    assert second.heartbeat([one]) == {one.task}
-    assert say(second, report_of(one, DONE)) == ["unknown"]
-    assert say(first, report_of(one, DONE)) == ["accepted"]
+    (task,) = pool.lease(1)
+    assert first.heartbeat([task]) == set()
+    assert second.heartbeat([task]) == {task.task}
+    assert say(second, report_of(task, DONE)) == ["unknown"]
+    assert say(first, report_of(task, DONE)) == ["accepted"]
 
 
 def test_result_of_an_entry_handed_out_twice_is_accepted_once(
@@ -189,7 +189,7 @@ def test_result_of_an_entry_handed_out_twice_is_accepted_once(
 ) -> None:
     """Anyone who reports first; the other's does not count."""
     first, second = hire(), hire()
-    (one,) = pool.lease(1)
-    assert say(second, report_of(one, DONE, result={"by": 2})) == ["accepted"]
-    assert say(first, report_of(one, DONE, result={"by": 1})) == ["unknown"]
-    assert first.heartbeat([one]) == {one.task}
+    (task,) = pool.lease(1)
+    assert say(second, report_of(task, DONE, result={"by": 2})) == ["accepted"]
+    assert say(first, report_of(task, DONE, result={"by": 1})) == ["unknown"]
+    assert first.heartbeat([task]) == {task.task}

@@ -25,11 +25,11 @@ def test_task_is_leased_to_the_pool_before_its_entry_is_visible(
 ) -> None:
     """An entry carries a right that PostgreSQL knows already; nobody else can claim the task."""
     leased = pool.lease(4)
-    assert [one.payload["n"] for one in leased] == [0, 1, 2, 3]
-    for one in leased:
-        row = task_row(postgres, one.task)
+    assert [task.payload["n"] for task in leased] == [0, 1, 2, 3]
+    for claim in leased:
+        row = task_row(postgres, claim.task)
         assert (row["status"], row["session_id"], row["attempt"]) == ("working", 0, 1)
-        assert str(row["lease_id"]) == one.lease
+        assert str(row["lease_id"]) == claim.lease
     assert [task.payload["n"] for task in hire().claim(10)] == [4, 5, 6, 7, 8, 9]
     assert pool.lease(1) == []
 
@@ -37,8 +37,8 @@ def test_task_is_leased_to_the_pool_before_its_entry_is_visible(
 def test_leases_of_the_pool_are_unlike_and_in_the_order_of_time(pool: ScriptedPool) -> None:
     """Each task has a lease of its own, so that who has one entry cannot speak of another task."""
     first, second = pool.lease(3), pool.lease(3)
-    assert len({one.lease for one in [*first, *second]}) == 6
-    assert max(one.lease[:13] for one in first) <= min(one.lease[:13] for one in second)
+    assert len({task.lease for task in [*first, *second]}) == 6
+    assert max(task.lease[:13] for task in first) <= min(task.lease[:13] for task in second)
 
 
 def test_higher_priority_is_leased_before_lower_ones_in_the_pool(
@@ -49,7 +49,7 @@ def test_higher_priority_is_leased_before_lower_ones_in_the_pool(
     assert pool.keep((pool.campaign, 2, 0))["overtaken"] is None
     campaign.submit({"n": "urgent"}, priority=7)
     assert pool.keep((pool.campaign, 2, 0))["overtaken"] == [pool.campaign]
-    assert [one.payload["n"] for one in pool.lease(5, before=0)] == ["urgent"]
+    assert [task.payload["n"] for task in pool.lease(5, before=0)] == ["urgent"]
     assert pool.keep((pool.campaign, 3, 0))["overtaken"] is None
 
 
@@ -58,12 +58,12 @@ def test_failed_task_is_leased_ahead_only_where_any_host_may_have_it(
 ) -> None:
     """Who pops may be on the host where it failed; after a while that one may have it as well."""
     failing, other = hire(host="a"), hire(host="b")
-    one, two = failing.claim(2)
-    for task in (one, two):
+    claim, two = failing.claim(2)
+    for task in (claim, two):
         failing.fail(task)
     promote(postgres)
     assert [leased.payload["n"] for leased in pool.lease(3)] == [2, 3, 4]
-    assert other.claim(1)[0].task == one.task
+    assert other.claim(1)[0].task == claim.task
     past = "update taskq.task set due_at = due_at - interval '3 min' where task_id = %s"
     postgres.execute(past, [two.task])
     assert two.task in {leased.task for _ in range(6) for leased in pool.lease(1)}
@@ -78,7 +78,7 @@ def test_task_that_no_entry_can_hold_is_left_to_postgresql(
     postgres.execute("update taskq.spec set payload = %s where key = 'large'", [large])
     assert pool.lease(1) == []
     leased = pool.lease(100)
-    assert [one.payload["n"] for one in leased] == list(range(11))
+    assert [task.payload["n"] for task in leased] == list(range(11))
     assert statuses(postgres)["large"] == "waiting"
     (claimed,) = hire().claim(1)
     assert claimed.payload == {"n": [10**308] * 5_000}
@@ -91,10 +91,10 @@ def test_task_that_the_front_lost_once_is_not_leased_ahead_again(
     pool = ScriptedPool(database, campaign.campaign_id, pool_s=1.0)
     lost = pool.lease(4)
     wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 4)
-    assert {one.task for one in pool.lease(10)}.isdisjoint(task.task for task in lost)
+    assert {task.task for task in pool.lease(10)}.isdisjoint(task.task for task in lost)
     agent = hire()
     agent.forget_position()
-    assert {one.task for one in agent.claim(10)} == {task.task for task in lost}
+    assert {task.task for task in agent.claim(10)} == {task.task for task in lost}
 
 
 @pytest.mark.parametrize("outcome", [FAILED, RELEASED])
@@ -107,7 +107,7 @@ def test_task_that_an_agent_has_tried_may_be_leased_ahead_again(
     assert say(agent, report_of(tried, outcome)) == ["accepted"]
     postgres.execute("update taskq.task set due_at = now() where status = 'delayed'")
     postgres.execute("select taskq.promote_delayed()")
-    wait_until(lambda: tried.task in {one.task for one in pool.lease(10)})
+    wait_until(lambda: tried.task in {task.task for task in pool.lease(10)})
 
 
 def test_shares_do_not_count_what_waits_in_the_lists(
@@ -188,16 +188,16 @@ def test_misformed_arguments_are_refused_and_change_nothing(
     pool: ScriptedPool, database: Database
 ) -> None:
     """What the refiller cannot have meant is refused, in the queue's words."""
-    (one,) = pool.lease(1)
+    (task,) = pool.lease(1)
     for most in (-1, 1_001):
         with pytest.raises(Exception, match="0 to 1000"):
             pool.lease(most)
     with pytest.raises(Exception, match="arrays of one length"):
-        database.value("return_ahead", campaigns=[1], tasks=[None], leases=[one.lease], lost=False)
+        database.value("return_ahead", campaigns=[1], tasks=[None], leases=[task.lease], lost=False)
     for stocked in ('{"a": 1}', "[[1]]", "[[1, 2, 3], [1, 2, 3]]"):
         with pytest.raises(Exception, match="stocked must be an array"):
             database.row("keep_front", holder=pool.holder, term_s=10.0, stocked=stocked, look=True)
-    assert pool.give_back([one]) == 1
+    assert pool.give_back([task]) == 1
 
 
 def test_lease_given_back_waits_again_uncounted(
@@ -213,7 +213,7 @@ def test_lease_given_back_waits_again_uncounted(
     assert (campaign.status().waiting, campaign.status().working) == (8, 1)
     agent.forget_position()
     again = {task.task: task for task in agent.claim(10)}
-    assert {again[one.task].attempt for one in left} == {1}
+    assert {again[task.task].attempt for task in left} == {1}
     assert say(hire(), report_of(left[0], DONE)) == ["unknown"]
 
 
@@ -229,9 +229,9 @@ def test_lost_entry_waits_again_after_the_pools_deadline(
     assert value(postgres, "select taskq.expire_ahead()") == 0, "none is due yet"
     wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 4)
     assert (campaign.status().waiting, campaign.status().losses) == (9, 0)
-    assert {task_row(postgres, one.task)["attempt"] for one in leased[1:]} == {0}
+    assert {task_row(postgres, task.task)["attempt"] for task in leased[1:]} == {0}
     assert say(hire(), report_of(leased[1], DONE)) == ["superseded"]
-    assert agent.heartbeat(leased) == {one.task for one in leased[1:]}
+    assert agent.heartbeat(leased) == {task.task for task in leased[1:]}
 
 
 def test_deadline_passes_over_what_is_locked_and_comes_back_to_it(
@@ -239,9 +239,9 @@ def test_deadline_passes_over_what_is_locked_and_comes_back_to_it(
 ) -> None:
     """A report that is under way at that moment wins; if it fails, the task is found later."""
     pool = ScriptedPool(database, campaign.campaign_id, pool_s=1.0)
-    one, other = pool.lease(2)
+    task, other = pool.lease(2)
     with database.transaction() as statements:
-        statements.script(f"select from taskq.task where task_id = {one.task} for update")
+        statements.script(f"select from taskq.task where task_id = {task.task} for update")
         wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 1)
         assert task_row(postgres, other.task)["status"] == "waiting"
         assert value(postgres, "select taskq.expire_ahead()") == 0
@@ -266,12 +266,12 @@ def test_cancelled_task_of_the_pool_was_no_attempt(
     assert campaign.status().cancelled == 10
     assert value(postgres, "select count(*) from taskq.attempt") == 0
     assert task_row(postgres, leased[0].task)["attempt"] == 0
-    assert hire().heartbeat(leased) == {one.task for one in leased}
+    assert hire().heartbeat(leased) == {task.task for task in leased}
 
 
 def test_stale_lease_gives_nothing_back(pool: ScriptedPool, hire: Hire) -> None:
     """Whatever a list held: only the very lease that the task is under counts."""
-    (one,) = pool.lease(1)
-    forged = Claimed(one.campaign, one.task, str(uuid.uuid4()), 1, "", {})
+    (task,) = pool.lease(1)
+    forged = Claimed(task.campaign, task.task, str(uuid.uuid4()), 1, "", {})
     assert pool.give_back([forged]) == 0
-    assert say(hire(), report_of(one, DONE)) == ["accepted"]
+    assert say(hire(), report_of(task, DONE)) == ["accepted"]

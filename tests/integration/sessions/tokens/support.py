@@ -13,4 +13,4 @@ Enrol: TypeAlias = Callable[..., dict[str, Any]]
 
 def identify(database: Database, *found: str) -> list[dict[str, Any]]:
     """Return what is known of some tokens."""
-    return database.rows("identify", hashes=[hashed(one) for one in found])
+    return database.rows("identify", hashes=[hashed(name) for name in found])

@@ -25,7 +25,7 @@ def test_open_sessions_outlive_the_expiry_of_their_token(
     session = enrol(site, key=key)["session_id"]
     postgres.execute("update taskq.token set expires_at = clock_timestamp()")
     postgres.execute("select taskq.heartbeat(%s)", [session])
-    assert [one["ended"] for one in identify(database, session_token(site, key))] == [False]
+    assert [record["ended"] for record in identify(database, session_token(site, key))] == [False]
     with pytest.raises(Unauthorized):
         enrol(site)
 
@@ -90,8 +90,8 @@ def test_ended_session_is_not_found_again(
     postgres.execute("select taskq.end_session(%s)", [session])
     with pytest.raises(SessionEnded, match="open another"):
         enrol(site, key=key)
-    assert [one["ended"] for one in identify(database, session_token(site, key))] == [True]
-    assert [(one.uses, one.sessions) for one in tokens.list()] == [(1, 0)]
+    assert [record["ended"] for record in identify(database, session_token(site, key))] == [True]
+    assert [(token.uses, token.sessions) for token in tokens.list()] == [(1, 0)]
 
 
 def test_no_session_slips_through_a_revocation(

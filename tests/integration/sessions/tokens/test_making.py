@@ -36,7 +36,7 @@ def test_name_is_free_again_when_its_token_is_revoked(tokens: Tokens, enrol: Enr
     enrol(new)
     with pytest.raises(Unauthorized):
         enrol(old)
-    assert [one.state for one in tokens.list()] == ["valid", "revoked"]
+    assert [token.state for token in tokens.list()] == ["valid", "revoked"]
 
 
 def test_managers_token_is_known_until_it_is_void(

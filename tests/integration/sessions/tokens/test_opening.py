@@ -204,7 +204,7 @@ def test_agents_that_arrive_at_once_are_counted_exactly(
         return served
 
     with ThreadPoolExecutor(8) as pool:
-        served = Counter(one for some in pool.map(arrive, range(8)) for one in some)
+        served = Counter(item for some in pool.map(arrive, range(8)) for item in some)
     assert len(served) == (max_uses or 8)
     assert value(postgres, "select count(*) from taskq.session") == len(served)
     assert value(postgres, "select uses from taskq.token") == (max_uses or 0)

@@ -278,4 +278,4 @@ def test_gateways_do_not_block_each_other(
         list(pool.map(lambda number: asyncio.run(gateway(number)), range(2)))
     opened = (1 + limited) * 20 * MOST_TOGETHER
     assert value(postgres, "select count(*) from taskq.session") == opened
-    assert sum(one.uses for one in tokens.list()) == opened
+    assert sum(token.uses for token in tokens.list()) == opened
