@@ -21,6 +21,7 @@ from taskq.diagnosis.blockers import LOCK_WAIT_S, Blocker, read_blockers
 from taskq.diagnosis.campaign_tree import read_tree
 from taskq.diagnosis.fleet import Findings, Fleet
 from taskq.diagnosis.forecast import Forecast
+from taskq.diagnosis.nodes import HeldResource, SmallerBatches, needs_counted, read_held
 from taskq.diagnosis.odd_readings import OddReader, read_odd_results
 from taskq.diagnosis.overdue import OverdueAttempt
 from taskq.diagnosis.places import LostHost
@@ -129,22 +130,6 @@ class Refusing:
 
 
 @dataclass(frozen=True, slots=True)
-class SmallerBatches:
-    """Agents that give fewer than `batch` tasks of a campaign to one start; the least is `least`.
-
-    error_class: as which starts have failed there though none of their tasks failed alone.
-    """
-
-    path: str
-    batch: int
-    error_class: str
-    agents: int
-    least: int
-    some_hosts: list[str]
-    hosts: int
-
-
-@dataclass(frozen=True, slots=True)
 class OtherCampaign:
     """A campaign on the same agents. campaigns, all_working, all_weights: sums of all such."""
 
@@ -242,6 +227,7 @@ class Facts:
     agents: Sequence[AgentKind]
     refusals: Sequence[Refusing]
     smaller_batches: Sequence[SmallerBatches]
+    held: Sequence[HeldResource]
     others: Sequence[OtherCampaign]
     tokens: Sequence[SiteToken]
     gateways: Sequence[GatewayLoad]
@@ -319,6 +305,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         agents=kinds,
         refusals=refusals,
         smaller_batches=[SmallerBatches(**row) for row in rows("explain_batches", MAX_CAMPAIGNS)],
+        held=_held(snapshot, path, own, campaigns),
         others=_others(snapshot, path, kinds) if whole else [],
         tokens=[SiteToken(**row) for row in rows("explain_tokens")] if whole else [],
         gateways=[GatewayLoad(**row) for row in snapshot.rows("gateways")] if whole else [],
@@ -366,6 +353,15 @@ def _campaigns(snapshot: Queries, path: str, own: Sequence[Status]) -> list[Camp
         for status in shown
         if status.campaign_id in settings
     ]
+
+
+def _held(
+    snapshot: Queries, path: str, own: Sequence[Status], campaigns: Sequence[CampaignFacts]
+) -> list[HeldResource]:
+    """Return what nodes have too little of for the campaigns in which most wait."""
+    ids = {status.path: status.campaign_id for status in own}
+    needing = [it for it in campaigns if it.waiting and needs_counted(it.requires)]
+    return read_held(snapshot, path, [ids[it.path] for it in needing[:MAX_NAMED]])
 
 
 def _failed(snapshot: Queries, path: str, own: Sequence[Status]) -> list[FailedTasks]:

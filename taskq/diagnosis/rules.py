@@ -24,7 +24,7 @@ from taskq.diagnosis.lately import failing, slower
 from taskq.diagnosis.lost import ending, lost, warned
 from taskq.diagnosis.obstacles import closed, obstacles
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
-from taskq.diagnosis.speed import smaller_batches, speed
+from taskq.diagnosis.speed import held_elsewhere, smaller_batches, speed
 from taskq.model.seed import FINAL
 from taskq.model.views import Brake
 from taskq.model.words import command, counted, duration, instant
@@ -64,6 +64,7 @@ def explain_campaign(facts: Facts) -> Explanation:
         reasons += slower(facts, served)
         reasons += speed(facts, served)
         reasons += smaller_batches(facts)
+        reasons += held_elsewhere(facts)
     reasons += _server(facts)
     reasons.sort(
         key=lambda reason: (

@@ -313,3 +313,27 @@ def smaller_batches(facts: Facts) -> Iterator[Reason]:
                 "error_class": few.error_class,
             },
         )
+
+
+def held_elsewhere(facts: Facts) -> Iterator[Reason]:
+    """Say where a node's devices or named resources do not suffice for one more start, and why."""
+    for short in facts.held[:_MOST_CAUSES]:
+        number, what = short.agents, "devices" if short.resource == "gpus" else short.resource
+        most = sorted(short.holders.items(), key=lambda item: (-item[1], item[0]))
+        holders = [
+            f"{path or 'campaigns that you may not see'} ({counted(slots, 'slot')})"
+            for path, slots in most
+        ]
+        yield Reason(
+            "resource-held",
+            f"{counted(number, 'agent')} ({some(short.some_hosts, short.hosts)}) "
+            f"{verb(number, 'has', 'have')} too little of {what} free for one more start of "
+            f"{short.path}: {some(holders)} {verb(len(holders), 'holds', 'hold')} it there.",
+            commands=[command("agent", "list", facts.status.path)],
+            figures={
+                "campaign": short.path,
+                "resource": short.resource,
+                "agents": number,
+                "holders": dict(most),
+            },
+        )

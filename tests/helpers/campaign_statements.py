@@ -248,6 +248,7 @@ class Scene:
             "first_attempts": [Case(0, {**it, "most": 10})],
             "explain_due": [Case(2_000, it)],
             "explain_failed": [Case(PAGE, {**it, "chosen": [record["campaign"]], "limit": PAGE})],
+            "explain_held": [Case(SESSIONS, {**some_of_it, "chosen": [record["campaign"]]})],
             "explain_lost": [Case(2 * SESSIONS + 2, some_of_it)],
             "explain_others": [Case(0, {**some_of_it, "scope": "/"})],
             "explain_refusals": [Case(0, some_of_it)],
