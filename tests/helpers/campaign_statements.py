@@ -8,6 +8,7 @@ from typing import Any
 
 from taskq import Client
 from tests.helpers.campaign_rows import FILL, PRESENCE, SMALL
+from tests.helpers.further_statements import further_values
 from tests.helpers.postgres import Postgres, value
 
 OLD, NEW, SESSIONS, PAGE = 10_000, 1_200, 400, 100
@@ -373,9 +374,7 @@ class Scene:
             "settle_many": [
                 Case(4, {"campaigns": [self.campaign], "reports": json.dumps([report])})
             ],
-            "sharing_campaigns": [Case(0, {"scope": "/new", "most": 10})],
             "shorten_delays": [Case(NEW // 2, page)],
-            "slot_kinds": [Case(SESSIONS + 1, {"scope": "/new"})],
             "submit": [Case(2, {**it, "tasks": task, "on_conflict": "skip"})],
             "submit_calls": [Case(2, {**it, **record, "tasks": task})],
             "task_ids": [Case(3, {**record, "keys": ["n=1", "n=7", "n=1500"]})],
@@ -392,6 +391,9 @@ class Scene:
             "withdrawals_of": [Case(0, {**record, "tasks": some})],
             "withdrawn_results": [Case(4, {**record, "tasks": some, "attempts": [1] * len(some)})],
             "usual_run": [Case(PAGE, {**record, "most": PAGE})],
+        } | {
+            name: [Case(*it)]
+            for name, it in further_values(self.campaign, failed, PAGE, SESSIONS).items()
         }
 
     def _fill(self, campaign: int, count: int) -> None:

@@ -29,7 +29,14 @@ begin
                coalesce(t.status::text, (select n.status::text from taskq.span_of(p_campaign, s.task_id) n), 'done'),
                t.attempt, t.lease_id::text, t.session_id, t.claimed_at, t.due_at, t.failures, t.losses, t.avoids
           from taskq.spec s
-          left join taskq.task t on t.campaign_id = s.campaign_id and t.task_id = s.task_id
+          left join lateral (  -- by key, whatever is known of the campaign, see tasks()
+               select t.status, t.attempt, t.lease_id, t.session_id, t.claimed_at, t.due_at, t.failures, t.losses, t.avoids
+                 from taskq.task t
+                where t.campaign_id = p_campaign
+                  and t.task_id >= s.task_id
+                  and t.task_id <= s.task_id
+                order by t.campaign_id, t.task_id
+                limit 1) t on true
          where s.campaign_id = p_campaign
            and s.task_id > p_after
            and s.task_id <= p_upto

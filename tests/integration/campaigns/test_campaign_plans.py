@@ -23,7 +23,17 @@ from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
 
 #: What tells a statement of which campaigns it is.
-NAMING = {"campaign", "campaigns", "path", "paths", "servings", "beats", "updates", "hellos"}
+NAMING = {
+    "campaign",
+    "campaigns",
+    "path",
+    "paths",
+    "scope",
+    "servings",
+    "beats",
+    "updates",
+    "hellos",
+}
 TABLES = ("task", "spec", "attempt", "session")
 
 

@@ -1,0 +1,54 @@
+"""How statements of archives, bans and scopes are asked: a part of the cases of a campaign."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+#: For statements about what is no archive: they refuse before they read a task.
+_NOT_THERE: Final = {"path": "/new", "manifest": "0" * 64}
+
+
+def further_values(
+    campaign: int, task: int, page: int, sessions: int
+) -> dict[str, tuple[int, dict[str, Any]]]:
+    """Return for each statement what it may cost in rows, and its values.
+
+    task: one of the campaign, with which a range of `page` begins. sessions: those that are open.
+    """
+    own = {"campaign": campaign}
+    within = {**own, "after": task - 1, "upto": task + page - 1}
+    place = {"kind": "host", "name": "h", "path": "/new"}
+    ranges = ("tasks", "attempts", "sessions", "withdrawals", "outputs")
+    return {
+        "archived_campaigns": (0, {"path": "/new"}),
+        **{f"archived_{name}": (0, own) for name in ("arguments", "recipes", "trends")},
+        **{f"archived_{name}": (page, within) for name in ranges},
+        "archived_range": (page, {**own, "after": task - 1, "most": page}),
+        "begin_archive": (0, {"path": "/new"}),
+        "end_archive": (
+            0,
+            {"path": "/new", "archive": "00000000-0000-7000-8000-000000000000", "remove": False},
+        ),
+        "begin_restore": (
+            0,
+            {
+                **_NOT_THERE,
+                "campaigns": "[]",
+                "seal": "",
+                "first_task": 1,
+                "last_task": 2,
+                "first_session": 1,
+                "last_session": 2,
+            },
+        ),
+        "restore_rows": (
+            0,
+            {**_NOT_THERE, "after": 0, "many": 1, "campaign": 0, "name": "tasks", "rows": "[]"},
+        ),
+        "end_restore": (0, {**_NOT_THERE, "rows": 0}),
+        "ban": (sessions, {**place, "why": "it fails", "lifetime_s": None}),
+        "banned": (0, {"host": "h", "site": "s", "path": "/new"}),
+        "unban": (sessions, place),
+        "sharing_campaigns": (0, {"scope": "/new", "most": 10}),
+        "slot_kinds": (sessions + 1, {"scope": "/new"}),
+    }
