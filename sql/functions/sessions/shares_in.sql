@@ -1,6 +1,8 @@
 -- shares_in(said): what the slots of a session have of its node, from what its last heartbeat said, see
--- taskq_agent.slot_shares: devices with the part of each, and amounts of named resources, by name. A part of
--- shares_of() and share_of(); not for clients.
+-- taskq_agent.slot_shares: devices with the part of each, and amounts of named resources, by name.
+-- @roles reader
+-- @standby yes
+-- @gateway no
 create or replace function taskq.shares_in(p_said jsonb)
 returns table (slot integer, campaign_id bigint, task_id bigint, has jsonb)
 language sql stable
