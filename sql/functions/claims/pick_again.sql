@@ -63,6 +63,7 @@ declare
     v_got smallint[];
     v_got_for bigint[];
     v_found bigint[];
+    v_lost integer := 0;
     v_task record;
     v_next integer := 1;
     v_place integer;
@@ -145,8 +146,10 @@ begin
                        from unnest(v_got, v_got_for) as g (losses, session_id)
                       where g.session_id = e.session_id) l
                offset 0) h;
-        v_found := array(
-            select w.task_id
+        select array_agg(f.task_id order by f.rank, f.task_id), count(*) filter (where f.losses > 0)
+          into v_found, v_lost
+          from (
+            select w.task_id, w.rank, w.losses
               from (
                   select t.task_id, (-t.priority) as rank, t.avoids, t.due_at, t.failures,
                          t.session_id, t.losses
@@ -170,7 +173,7 @@ begin
                                    e.may, taskq.share_of_lost(w.losses, e.slots, v_last, v_batch))))
                and w.task_id <> all (p_tasks)
              order by w.rank, w.task_id
-             limit v_most + v_spare);
+             limit v_most + v_spare) f;
     end if;
 
     for v_task in
@@ -190,6 +193,7 @@ begin
                  for no key update skip locked
           ) t
          order by f.ord
+         limit v_most + v_lost  -- lost ones may be passed by; of the others none is locked in vain
     loop
         exit when cardinality(tasks) = v_most;
         -- To the first claim that is left and may have it.
