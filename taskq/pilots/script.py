@@ -34,9 +34,12 @@ trap - EXIT
 """
 # A signal may reach this shell alone. It interrupts the wait; the agents have not ended then.
 _RUN = """\
+# A job that is ended before its agent is known ends it as soon as it is.
+agent= early=
+trap 'if [ -n "$agent" ]; then {stop}; else early=yes; fi' TERM INT HUP QUIT USR1 USR2 XCPU ALRM
 {agent} &
 agent=$!
-trap '{stop}' TERM INT HUP QUIT USR1 USR2 XCPU ALRM
+[ -z "$early" ] || {stop}
 while :; do
     wait "$agent"
     code=$?

@@ -37,7 +37,7 @@ def script(driver: str, settings: PilotSettings) -> str:
 
 def agent_of(text: str) -> list[str]:
     """Return the words of the agent's command as a shell reads them."""
-    command = text.partition("export TASKQ_END_TIME\n")[2].partition(" &\nagent=$!")[0]
+    command = text.partition(" XCPU ALRM\n")[2].partition(" &\nagent=$!")[0]
     return shlex.split(command.replace("\\\n", " "))
 
 
@@ -204,7 +204,7 @@ def test_job_of_many_nodes_starts_an_agent_on_each() -> None:
     assert words[words.index("--slots") + 1] == "32"
     assert words[-2:] == ["--name", NAME]
     # srun kills what it has started if it gets SIGTERM itself.
-    trap = """trap 'scancel --signal=TERM "$SLURM_JOB_ID"' TERM INT HUP """
+    trap = """trap 'if [ -n "$agent" ]; then scancel --signal=TERM "$SLURM_JOB_ID"; else """
     assert any(line.startswith(trap) for line in lines)
     assert "srun" not in script("slurm", slurm(cores=32))
 
@@ -228,6 +228,23 @@ def test_script_hands_signals_to_the_agent_and_writes_down_its_code(
         assert process.stdout.read() == "ended\n"
         assert process.wait() == 7
     assert (tmp_path / f"{NAME}.exit").read_text() == "7\n"
+
+
+def test_signal_before_the_script_knows_its_agent_ends_the_agent_too(tmp_path: Path) -> None:
+    """Else the shell would end alone, and its agent work on."""
+    agent = tmp_path / "taskq"
+    agent.write_text("#!/bin/sh\necho up\nwhile :; do sleep 0.1; done")
+    agent.chmod(0o700)
+    slow = "trap 'sleep 0.5' DEBUG"
+    settings = pilot_settings("local", {"folder": str(tmp_path), "setup": slow})
+    text = job_script(settings, path="/d", names=[NAME], program=[str(agent)])
+    with subprocess.Popen(["bash", "-c", text], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == ""
+        assert process.wait() == 128 + signal.SIGTERM
+    assert (tmp_path / f"{NAME}.exit").read_text() == "143\n"
 
 
 def run_script(tmp_path: Path, setup: str) -> tuple[int, str, str]:
