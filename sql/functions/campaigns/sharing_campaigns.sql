@@ -47,7 +47,8 @@ begin
                     then coalesce((select q.weight from taskq.quota q where q.owner = u.owner), 1) end,
                c.running_quota, c.running_limit, c.max_running_per_site, l.caps, l.mosts,
                coalesce((c.handler ->> 'batch')::integer, 1), c.backoff_s,
-               exists (select from taskq.campaign b where b.parent_id = u.campaign_id)
+               -- Not `exists`, which may be answered from a list of all parents.
+               coalesce((select true from taskq.campaign b where b.parent_id = u.campaign_id limit 1), false)
           from (
               select s.*
                 from taskq.unfinished_campaigns(p_scope) s
