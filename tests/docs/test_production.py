@@ -41,7 +41,7 @@ def test_production_is_set_up_from_an_empty_database(tmp_path: Path) -> None:
         with readers_shell(tmp_path, environment) as shell:
             commands = shell.follow(TUTORIALS.parent / "production.md", names)
             shell.run("kill %?gateway; wait")
-        assert commands == 50
+        assert commands == 51
     finally:
         server.down(immediate=True)
         shutil.rmtree(home)

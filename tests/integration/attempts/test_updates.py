@@ -283,10 +283,10 @@ async def test_updates_are_sent_only_for_heartbeats_that_carry_some(
             return [*await asyncio.gather(*map(heartbeats.heartbeat, beats))]
 
     answers = await sent(silent)
-    assert statements == {"beat": 1}
+    assert statements == {"beat": 1, "stamp": 1}
     assert [getattr(answer, "follow", ()) for answer in answers] == [silent[0].held, ()]
     await sent(telling)
-    assert statements == {"beat": 2, "note_updates": 1}
+    assert statements == {"beat": 2, "stamp": 2, "note_updates": 1}
     assert [shown(tasks, task.key) for task in (first, second)] == [(0.5, "ab")] * 2
     assert follow(postgres, first)["written"] == 1
     many = replace(telling[0], updates=telling[0].updates * 501)
