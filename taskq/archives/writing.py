@@ -25,8 +25,9 @@ from taskq.archives.manifest import FileEntry, Ids, Manifest, digest_of, file_na
 from taskq.db.connections import Database
 from taskq.files.blob_store import BlobStore, check_digest
 from taskq.files.folder_store import FolderBlobs
-from taskq.model.errors import NotFound, UsageError
+from taskq.model.errors import NotFound, TaskqError, UsageError
 from taskq.model.version import VERSION
+from taskq_agent.paths import exists
 from taskq_agent.protocol import RESULT_REFERENCE
 
 #: Tasks of a range, which has a file of each table.
@@ -59,8 +60,14 @@ def archive(
     Raise `Conflict` if tasks have not ended, or the campaign was resumed meanwhile; `UsageError` if
     the folder holds anything else. A repetition keeps what is finished.
     """
+    is_new = not exists(to)
     files.made(to)
-    begun = database.row("begin_archive", path=path) or {}
+    try:
+        begun = database.row("begin_archive", path=path) or {}
+    except TaskqError:
+        if is_new:
+            to.rmdir()
+        raise
     number, tasks = str(begun["archive"]), int(begun["tasks"])
     content = files.content_of(to, manifests.NAME, manifests.MAX_BYTES)
     if content is None:

@@ -51,7 +51,7 @@ begin
       into v_unfinished, tasks
       from taskq.counts(p_path, 0) n;
     if v_unfinished > 0 then
-        raise exception '% tasks of % and below have not ended: wait for them, or cancel them', v_unfinished, p_path
+        raise exception '% cannot be archived yet: of its tasks, and of those below, % have not ended', p_path, v_unfinished
             using errcode = 'TQ409';
     end if;
     if v_status = 'archived' then

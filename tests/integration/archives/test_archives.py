@@ -134,11 +134,11 @@ def test_unfinished_campaign_is_not_archived(
     campaign = queue.create_campaign(CampaignSpec("/c", handler=TRUE))
     queue.create_campaign(CampaignSpec("/c/below", handler=TRUE)).seed([Seed({}, "a")])
     for _ in range(2):
-        with pytest.raises(Conflict, match="1 tasks of /c and below have not ended"):
+        with pytest.raises(Conflict, match="of those below, 1 have not ended"):
             archived(database, tmp_path / "a")
         assert campaign.status().state == "open"
         hire("/c/below").claim()
-    assert not (tmp_path / "a/manifest.json").exists()
+    assert not (tmp_path / "a").exists(), "nothing is left of what did not begin"
 
 
 def test_command_says_that_no_campaign_is_made_below_an_archived_one(
