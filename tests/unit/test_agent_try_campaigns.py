@@ -15,6 +15,7 @@ import taskq_agent
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.handler import Handler
 from taskq_agent.__main__ import main
+from taskq_agent.protocol import PROTOCOL
 from tests.helpers.paths import PAYLOADS
 from tests.helpers.slot_harness import command, python
 
@@ -219,7 +220,7 @@ def test_wrong_call_is_explained(
 def test_version_names_release_and_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["version"], ["--version"]):
         assert main(words) == 0
-        assert "protocol 2" in capsys.readouterr().out
+        assert f"protocol {PROTOCOL}" in capsys.readouterr().out
 
 
 def test_agent_runs_from_one_file(tmp_path: Path) -> None:

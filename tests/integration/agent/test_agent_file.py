@@ -18,7 +18,7 @@ import pytest
 
 from taskq.model.version import VERSION
 from taskq.pilots.agent_file import build
-from taskq_agent.protocol import DONE, RELEASED, STOP, Orders
+from taskq_agent.protocol import DONE, PROTOCOL, RELEASED, STOP, Orders
 from tests.helpers.certificates import Certificates
 from tests.helpers.memory_gateway import HttpGateway, Reply, error, gateway_of
 from tests.helpers.memory_queue import MemoryQueue
@@ -97,7 +97,7 @@ def test_file_is_a_program(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "taskq.pilots.agent_file", str(target)], check=True)
     for word in ("version", "--version"):
         said = subprocess.run([target, word], capture_output=True, text=True, check=True).stdout
-        assert said == f"taskq-agent {VERSION}, protocol 2\n"
+        assert said == f"taskq-agent {VERSION}, protocol {PROTOCOL}\n"
 
 
 @pytest.mark.parametrize("release", pythons())
@@ -137,7 +137,7 @@ def copies_after_a_start(node: WorkerNode, **more: str) -> list[Path]:
     """Start the agent, which must say its version; return the copies of its file."""
     with node.started("version", **more) as process:
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (0, f"taskq-agent {VERSION}, protocol 2\n"), err
+    assert (process.returncode, out) == (0, f"taskq-agent {VERSION}, protocol {PROTOCOL}\n"), err
     return sorted((node.folder / "__pycache__").glob("*"))
 
 

@@ -157,4 +157,4 @@ def test_heartbeat_goes_to_the_database_as_it_came_but_for_the_session() -> None
     body = {**kept, "session": 8, "drawn": "", "pending": [], "of a later release": 1}
     message = read_heartbeat(json.dumps(body).encode())
     assert json.loads(heartbeat_arguments(message, 7)[0]) == {"session": 7, **kept}
-    assert heartbeat_arguments(read_heartbeat(b"{}"), 7) == ('{"session":7}', 0, "")
+    assert heartbeat_arguments(read_heartbeat(b"{}"), 7) == ('{"session":7}', 0, "", "")
