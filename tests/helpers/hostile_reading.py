@@ -129,7 +129,7 @@ class Kinds(enum.Flag):
 class Pair(NamedTuple):
     """A tuple with names."""
 
-    item: object
+    first: object
     other: object
 
 

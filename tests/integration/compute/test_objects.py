@@ -27,7 +27,7 @@ class Colour(enum.Enum):
 class Pair(NamedTuple):
     """A tuple with names."""
 
-    value: object
+    first: object
     other: object
 
 
@@ -78,7 +78,7 @@ def test_function_by_value_takes_and_returns_objects_of_its_module(
 
     def ranked(pose: Pose) -> Any:
         assert pose.colour is Colour.RED
-        assert pose.pairs[0].one == pose.rank
+        assert pose.pairs[0].first == pose.rank
         return [Pose(pose.rank + 1, Colour.RED, [Pair(1, 2)]), pd.DataFrame({"r": [pose.rank]})]
 
     run = served_queue.map(ranked, poses, name=name)

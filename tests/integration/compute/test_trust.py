@@ -292,7 +292,7 @@ class Point:
 class Pair(NamedTuple):
     """A tuple with names."""
 
-    item: int
+    first: int
     other: object
 
 
