@@ -50,7 +50,7 @@ class Queue:
             row |= {"handler": {}, "params": {}, "time_limit_s": None, "inputs": {}}
             row |= {"checkpoint_bytes": None, "checkpoint_every_s": 600.0, "output_bytes": None}
             row |= {"cores": None, "memory": [], "memory_learnt": False, "gpus": None}
-            row |= {"gpu_memory": None, "named_resources": {}}
+            row |= {"gpu_memory": None, "named_resources": {}, "recipe": None}
             row |= {"require": [], "require_files": []}
             return [row | {"on_disconnect": "continue"}]
         campaign = query.values["campaign"]

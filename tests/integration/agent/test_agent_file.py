@@ -270,8 +270,7 @@ def test_unfit_node_claims_nothing(
     ran = node.run(gateway.url, self_test="sh -c 'echo no GPU >&2; exit 3'")
     assert ran.code == 69
     assert ran.summary["reason"] == "this node is unfit: sh exited with 3: no GPU"
-    assert [hello.unfit for hello in queue.hellos] == [ran.summary["reason"]], "its last words"
-    assert queue.requests == []
+    assert ([ran.summary["reason"]], []) == ([it.unfit for it in queue.hellos], queue.requests)
 
 
 def test_fit_node_works(node: WorkerNode, gateway: HttpGateway, queue: MemoryQueue) -> None:
