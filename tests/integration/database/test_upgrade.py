@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import taskq
-from taskq.db import migrations
+from taskq.db import installed, migrations
 from taskq.db.connections import Database
 from taskq.model.errors import SchemaUnreleased, Unavailable
 from tests.helpers.command_line import CommandLine
@@ -74,7 +74,7 @@ def test_unreleased_schema_with_more_migrations_is_not_taken_for_a_newer_one(
 @pytest.fixture
 def released(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return a function that makes this process a later release, with files of its own."""
-    shipped = vars(migrations)["_files"]
+    shipped = installed.texts
 
     def release(migration: str = "select 1", **functions: str) -> None:
         def files(folder: str) -> tuple[tuple[str, str], ...]:
@@ -84,9 +84,10 @@ def released(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 return tuple(sorted({**dict(shipped(folder)), **functions}.items()))
             return shipped(folder)
 
-        monkeypatch.setattr(migrations, "_files", files)
-        for name in ("_migrations", "_digest"):
-            monkeypatch.setattr(migrations, name, vars(migrations)[name].__wrapped__)
+        for module in (installed, migrations):
+            monkeypatch.setattr(module, "texts", files)
+            for name in ("migration_digests", "digest"):
+                monkeypatch.setattr(module, name, vars(module)[name].__wrapped__)
 
     return release
 
