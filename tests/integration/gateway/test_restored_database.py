@@ -120,7 +120,8 @@ def test_agents_prove_that_a_database_was_set_back_though_no_keeper_remembers(
             wait_until(lambda: value(postgres, noted) == 1, timeout_s=LATER_S)
             hears_heartbeats(dsn)
             assert value(postgres, noted) == 1
-            assert value(postgres, "select gone_until > gone_since from taskq.set_back")
+            # Equal if a keeper acted before an agent was heard, and saw no gap long enough to record.
+            assert value(postgres, "select gone_until >= gone_since from taskq.set_back")
         with opened(dsn) as queue:
             reason = queue.campaign("/").explain().reasons[0]
             assert reason.code == "set-back"
