@@ -127,7 +127,9 @@ def test_seeded_payloads_come_back_unchanged(hostile: str, tmp_path: Path) -> No
     words = ("--campaign", "/c", "--until-empty", "--path", tmp_path, "--quiet")
     with taskq.process("agent", "run", *words) as agent:
         _, said = agent.communicate(timeout=120)
-    assert (agent.returncode, said) == (0, "")
+    # A server that cuts idle sessions may meet an agent that a busy machine held up.
+    assert agent.returncode == 0, said
+    assert [line for line in said.splitlines() if "trying again" not in line] == []
     rows = [json.loads(line) for line in taskq.out("export", "/c").splitlines()]
     assert [row["payload"] for row in rows] == PAYLOADS[:2]
     assert [row["result"] for row in rows] == [
