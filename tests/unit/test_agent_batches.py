@@ -79,6 +79,7 @@ def test_each_task_of_a_start_has_its_own_outcome(
         assert starts(tmp_path) == [[1, 2, 3]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_task_that_kills_its_program_is_found_and_the_others_are_done(
     slot: SlotHarness, tmp_path: Path, kind: str
@@ -93,6 +94,7 @@ def test_task_that_kills_its_program_is_found_and_the_others_are_done(
     assert too_large_as == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [2, 8])
 def test_several_tasks_that_kill_their_program_are_found(
     slot: SlotHarness, tmp_path: Path, number: int
@@ -123,6 +125,7 @@ def test_search_without_marks_takes_few_starts(slot: SlotHarness, tmp_path: Path
     assert len(starts(tmp_path)) <= math.log2(64) + 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["command", "list"])
 def test_nobody_is_at_fault_if_tasks_fail_in_company_only(
     slot: SlotHarness, tmp_path: Path, kind: str
@@ -188,6 +191,7 @@ def test_line_counts_once_its_end_is_written(tmp_path: Path) -> None:
     lines.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("marks", "kind"), [(True, "command"), (False, "command"), (True, "process")]
 )

@@ -52,6 +52,7 @@ def test_values_arrive_and_come_back_unchanged(slot: SlotHarness) -> None:
         assert slot.run(python("echo"), value).result == value
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("how", "outcome", "retry", "refused"),
     [

@@ -187,6 +187,7 @@ def test_name_that_leads_elsewhere_is_refused(
     assert (ended.outcome, ended.error_class) == (RELEASED, "inputs-missing")
 
 
+@pytest.mark.thorough
 def test_time_for_transfers_is_not_the_tasks(slot: SlotHarness, source: BlobSource) -> None:
     """Its limit is for what the handler does."""
     source.delay_s = 3.1

@@ -68,6 +68,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS.keys())
 def test_flood_of_lines_ends_the_start_and_costs_little_memory(
     slot: SlotHarness, flood: str
@@ -112,6 +113,7 @@ def test_resident_program_that_says_nothing_of_use_is_given_up(slot: SlotHarness
     assert grown(before) < ROOM_BYTES
 
 
+@pytest.mark.thorough
 def test_large_results_that_come_together_are_in_memory_one_after_the_other(
     tmp_path: Path,
 ) -> None:

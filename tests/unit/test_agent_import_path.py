@@ -52,6 +52,7 @@ STARTS: dict[str, Callable[[Path], list[str]]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 def test_agent_works_where_old_modules_are_found_first(
     old: Path, tmp_path: Path, start: Callable[[Path], list[str]]
@@ -81,6 +82,7 @@ def test_agent_works_where_old_modules_are_found_first(
     assert str(result["stdout"]).startswith(f"{old}/only_here.py ['{old}'")
 
 
+@pytest.mark.thorough
 def test_callables_run_where_old_modules_are_found_first(old: Path, tmp_path: Path) -> None:
     """The child that calls them needs modules of its own; the function finds what is there."""
     (tmp_path / "called.py").write_text(

@@ -40,6 +40,7 @@ def full_pipe() -> Iterator[tuple[int, int]]:
         os.close(into)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("together", [False, True])
 def test_agent_works_on_and_leaves_though_nobody_reads_its_log(
     tmp_path: Path, *, together: bool
@@ -106,6 +107,7 @@ logging.info("end of the log")
         wait_until(lambda: known() == 3_001, on_timeout=lambda: str(text[-300:]))
 
 
+@pytest.mark.thorough
 def test_watchdog_ends_an_agent_that_hangs_in_its_log(capfd: pytest.CaptureFixture[str]) -> None:
     """The loop waits for the log, and so would a thread that says so."""
     end_of_test = threading.Event()

@@ -50,6 +50,7 @@ def test_program_that_closes_its_streams_is_heard(slot: SlotHarness) -> None:
     assert classes(ends) == [None, None]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stream", ["stdin", "stdout"])
 def test_resident_program_that_closes_a_stream_fails_its_tasks(
     slot: SlotHarness, stream: str

@@ -32,6 +32,7 @@ def sleeping() -> MemoryQueue:
     return queue
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "number",
     rest_thorough(

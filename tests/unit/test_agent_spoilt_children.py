@@ -70,6 +70,7 @@ def values(ends: Sequence[Ended]) -> list[Any]:
     return [None if end.result is None else end.result.get("value") for end in ends]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spoiler", rest_thorough(ALL, 12))
 def test_call_spoils_nothing_for_the_next(slot: SlotHarness, spoiler: str) -> None:
     """Neither if it is the first one of its process."""
@@ -79,6 +80,7 @@ def test_call_spoils_nothing_for_the_next(slot: SlotHarness, spoiler: str) -> No
     assert [after.tail, again.tail] == ["looking\n", "looking\n"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spoiler", rest_thorough(ALL, 12))
 def test_first_call_spoils_nothing_for_the_next(slot: SlotHarness, spoiler: str) -> None:
     _, after = python(slot, spoiler, "look")
@@ -86,6 +88,7 @@ def test_first_call_spoils_nothing_for_the_next(slot: SlotHarness, spoiler: str)
     assert values([after]) == values([fresh])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spoiler", rest_thorough(ALL, 12))
 def test_call_spoils_nothing_for_those_of_the_same_message(slot: SlotHarness, spoiler: str) -> None:
     """Behind one that takes long enough for a look on a busy machine."""
@@ -95,6 +98,7 @@ def test_call_spoils_nothing_for_those_of_the_same_message(slot: SlotHarness, sp
     assert values(ends[4:]) == [values(ends)[1]] * 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "spoiler", rest_thorough([name for name in ALL if name not in (*DEADLY, *STAYING)], 12)
 )
@@ -155,6 +159,7 @@ def test_files_that_calls_leave_open_fail_no_other(slot: SlotHarness) -> None:
         assert chunk(slot, *[what] * many) == [None] * many
 
 
+@pytest.mark.thorough
 def test_processes_that_calls_leave_end_with_their_own(slot: SlotHarness) -> None:
     """Also if they have ended and nobody has waited for them: a node has room for so many."""
     ends = together(slot, "pid", *["leave a process"] * 2_000, "pid")

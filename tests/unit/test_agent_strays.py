@@ -68,6 +68,7 @@ def nappers() -> list[int]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", rest_thorough([*AWAY], 4))
 def test_processes_left_by_a_successful_task_end_before_the_next_task(
     tmp_path: Path, name: str
@@ -101,6 +102,7 @@ def test_agent_collects_the_orphans_that_end_by_themselves(tmp_path: Path) -> No
     assert int(str(seen_by(queue, 10))) <= 1
 
 
+@pytest.mark.thorough
 def test_next_agent_ends_what_a_job_that_was_killed_whole_has_left(tmp_path: Path) -> None:
     """With the agent its reaper was killed; what had emptied its environment lived on."""
     node = WorkerNode(tmp_path)

@@ -343,6 +343,7 @@ def test_spec_survives_json(spec: CampaignSpec) -> None:
     assert CampaignSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
 
 
+@pytest.mark.thorough
 @given(
     st.recursive(
         st.one_of(st.none(), st.integers(), st.floats(), st.text(), st.booleans()),

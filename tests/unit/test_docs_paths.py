@@ -144,6 +144,7 @@ def test_commands_that_sentences_name_exist(page: Path) -> None:
         assert program.get_command(click.Context(program), name) is not None, name
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", PAGES, ids=of_page)
 def test_tests_that_pages_name_exist(page: Path) -> None:
     """A test that is renamed or removed is so there as well."""

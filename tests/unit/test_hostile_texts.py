@@ -47,6 +47,7 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("end", ["", "x"])
 def test_no_text_keeps_its_reader_busy(reader: str, end: str) -> None:

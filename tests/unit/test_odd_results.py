@@ -65,6 +65,7 @@ def named(found: Sequence[OddResults]) -> list[tuple[str, bool]]:
     return [(odd.host, odd.constant) for odd in found]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("at_once", [1, 16, 128])
 def test_honest_hosts_are_not_accused(order: Value, at_once: int) -> None:

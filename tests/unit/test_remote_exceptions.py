@@ -184,6 +184,7 @@ UNPRINTABLE = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("parts", UNPRINTABLE.values(), ids=UNPRINTABLE.keys())
 @pytest.mark.parametrize("python", pythons().values(), ids=pythons().keys())
 def test_printing_an_exception_runs_nothing_and_ends(

@@ -261,6 +261,7 @@ def test_zip_file_in_a_pipe_names_the_program(tmp_path: Path) -> None:
     writer.join(60)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compress", [bz2.compress, lzma.compress])
 def test_bomb_is_read_in_bounded_memory(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     """A few KB that unpack to 200 MB take the memory of a line."""

@@ -51,6 +51,7 @@ def _gathers_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "_GATHER_S", 3_600.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_gathers_for_long")
 def test_each_task_of_a_batch_has_its_outcome_and_the_guilty_its_own_class(
     queue: Client, taskq: CommandLine, tmp_path: Path
@@ -98,6 +99,7 @@ def test_explanation_says_that_starts_fail_only_with_many_tasks(
         assert "larger starts failed (signal-SIGKILL)" in (text() or "")
 
 
+@pytest.mark.thorough
 def test_killed_agent_repeats_only_tasks_without_outcome(
     queue: Client, dsn: str, tmp_path: Path
 ) -> None:
@@ -115,6 +117,7 @@ def test_killed_agent_repeats_only_tasks_without_outcome(
     assert {*starts(tmp_path)[1]} <= {*range(31, 51)}
 
 
+@pytest.mark.thorough
 def test_killed_agent_costs_only_the_task_that_had_begun_a_loss(
     queue: Client, dsn: str, postgres: Postgres, tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ def test_several_that_crash_are_named_and_cost_nobody_an_attempt(
     check(queue, campaign, 80, guilty)
 
 
+@pytest.mark.thorough
 def test_node_that_dies_while_it_divides_loses_nothing_and_charges_nobody(
     queue: Client, dsn: str, tmp_path: Path
 ) -> None:

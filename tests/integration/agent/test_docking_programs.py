@@ -22,6 +22,7 @@ SAYS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("program", SAYS)
 def test_each_planted_ligand_is_named_and_all_others_are_docked(
     queue: Client, taskq: CommandLine, tmp_path: Path, program: str

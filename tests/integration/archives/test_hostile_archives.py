@@ -251,6 +251,7 @@ def test_value_that_the_tables_refuse_names_its_file_and_can_be_removed(
     campaign.remove()
 
 
+@pytest.mark.thorough
 def test_tables_of_another_shape_are_refused(archive: Path) -> None:
     table = pq.read_table(archive / TASKS)
     packed = pa.table({"x": ["a" * 1_000] * 1_000_000})

@@ -21,6 +21,7 @@ def campaign(queue: Client, hire: Hire, tmp_path: Path) -> Campaign:
     return ended(queue, hire, tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("steps", [40, pytest.param(7, marks=pytest.mark.thorough)])
 def test_archive_killed_again_and_again_is_finished_with_the_same_files(
     dsn: str, database: Database, campaign: Campaign, tmp_path: Path, steps: int
@@ -54,6 +55,7 @@ def test_finished_ranges_are_not_written_again_after_a_kill(
     assert campaign.status().total == 14
 
 
+@pytest.mark.thorough
 def test_campaign_that_was_resumed_in_between_is_archived_anew(
     dsn: str, database: Database, campaign: Campaign, tmp_path: Path
 ) -> None:

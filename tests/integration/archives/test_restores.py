@@ -123,6 +123,7 @@ def test_all_commands_work_on_a_restored_campaign(
     assert taskq.refused("campaign", "restore", archive)[0] == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("steps", [15, pytest.param(3, marks=pytest.mark.thorough)])
 def test_restore_killed_again_and_again_is_finished_by_a_repetition(
     dsn: str, queue: Client, archive: Path, steps: int
@@ -158,6 +159,7 @@ def test_half_restored_campaign_can_be_removed(dsn: str, queue: Client, archive:
     assert queue.campaign("/c").status().done == 5
 
 
+@pytest.mark.thorough
 def test_another_archive_is_not_mixed_into_a_half_restored_one(
     dsn: str, queue: Client, database: Database, archive: Path, tmp_path: Path
 ) -> None:

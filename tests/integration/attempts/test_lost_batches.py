@@ -198,6 +198,7 @@ def test_late_success_of_a_task_that_had_not_begun_counts(
     assert campaign.status().losses == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("marked", [False, True])
 def test_dead_node_with_ten_thousand_tasks_costs_at_most_five_percent_more_starts(
     queue: Client, hire: Hire, postgres: Postgres, marked: bool

@@ -151,6 +151,7 @@ def test_sum_that_is_wrong_is_found(queue: Client, postgres: Postgres) -> None:
     assert "7 waiting are summed below it, 1 are counted" in violation.text
 
 
+@pytest.mark.thorough
 def test_large_queue_is_explained_by_what_is_unfinished_failed_or_new(
     large: Client, postgres: Postgres
 ) -> None:

@@ -54,6 +54,7 @@ def test_agent_of_the_whole_queue_reads_only_unfinished_campaigns(serve: Serve) 
     assert sum(access.rows for access in seen.to("campaign").accesses) <= FEW_ROWS
 
 
+@pytest.mark.thorough
 def test_campaign_that_wakes_is_served_at_once(
     ended: str, serve: Serve, queue: Client, hire: Hire
 ) -> None:

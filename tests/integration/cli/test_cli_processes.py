@@ -35,6 +35,7 @@ def interrupted(process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) ->
     return process.returncode, error
 
 
+@pytest.mark.thorough
 def test_campaign_runs_from_the_command_line(taskq: CommandLine, queue: Client) -> None:
     """Create, seed, run an agent, look at the results: the newcomer's first minutes."""
     python = "import json; n = {n}; n == 3 and exit(65); print(json.dumps(dict(square=n * n)))"

@@ -46,6 +46,7 @@ def _asks_never_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "LOOK_S", NEVER_S)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_asks_never_again")
 def test_wait_brings_results_errors_and_cancelled_calls(far: Client) -> None:
     """Each of which would otherwise never be found."""
@@ -57,6 +58,7 @@ def test_wait_brings_results_errors_and_cancelled_calls(far: Client) -> None:
             executor.submit(called.refuse, 5).result(WAIT_S)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_asks_never_again")
 def test_calls_submitted_while_others_run_end_on_their_own(far: Client, tmp_path: Path) -> None:
     """A wait that has begun does not know them; they have one of their own."""
@@ -76,6 +78,7 @@ def test_run_ends_when_its_last_call_has_ended(far: Client) -> None:
     assert [*far.map(called.square, [3], name=f"/{secrets.token_hex(4)}").results()] == [9]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("error", [NotOverGateway("results_when_ended"), Unavailable("busy")])
 def test_calls_end_where_nobody_can_wait(
     far: Client, monkeypatch: pytest.MonkeyPatch, error: Exception

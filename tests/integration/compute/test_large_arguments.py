@@ -87,6 +87,7 @@ def test_executor_sends_what_its_calls_share_once(served_queue: Client, sent: li
     assert served_queue.queries.row("campaign", path=path) is None
 
 
+@pytest.mark.thorough
 def test_agents_of_a_node_fetch_an_argument_once(
     queue: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

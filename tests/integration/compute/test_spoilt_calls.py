@@ -31,6 +31,7 @@ def test_one_call_that_spoils_its_process_fails_no_other(
     assert campaign.status().failures == 0
 
 
+@pytest.mark.thorough
 def test_process_ends_after_as_many_calls_as_its_caller_says(
     served_queue: Client, name: str
 ) -> None:

@@ -80,6 +80,7 @@ def shown(row: Row | None) -> dict[str, str]:
     return {name: its for name, its in row["settings"].items() if its != wanted[name]}
 
 
+@pytest.mark.thorough
 def test_each_kind_of_connection_has_the_same_settings(hostile: str) -> None:
     """Of the pool, of agents, of gateways, and for reading."""
     ask, names = "tests.helpers/settings_shown", list(PINNED)
@@ -112,6 +113,7 @@ def test_all_hostile_values_are_tried() -> None:
     assert known == set(PINNED)
 
 
+@pytest.mark.thorough
 def test_seeded_payloads_come_back_unchanged(hostile: str, tmp_path: Path) -> None:
     """By commands, an agent, and the audit; a failure is recorded as it was."""
     (tmp_path / "hostile_payload.py").write_text(PAYLOAD_CODE)

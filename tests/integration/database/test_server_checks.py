@@ -307,6 +307,7 @@ def test_database_without_a_schema_needs_one(empty_dsn: str) -> None:
     assert again["schema"]["state"] == again["rights"]["state"] == "fine"
 
 
+@pytest.mark.thorough
 def test_locked_table_is_named_instead_of_waited_for(queue: Client) -> None:
     """Also by an exclusive lock on a table whose size is asked."""
     with psycopg.connect(queue.database.dsn) as other:
@@ -346,6 +347,7 @@ class Counting(Statements):
         return found
 
 
+@pytest.mark.thorough
 def test_check_reads_about_as_much_as_status(queue: Client) -> None:
     """All checks together, next to 300 tables of others, in a queue of 2,000 campaigns."""
     for number in range(2_000):

@@ -70,6 +70,7 @@ def test_connections_of_all_kinds_leave_a_frozen_server(
         loop.run_until_complete(alone.close())
 
 
+@pytest.mark.thorough
 def test_statement_that_takes_long_is_waited_for(database: Database, postgres: Postgres) -> None:
     """However long it is: the server answers others meanwhile."""
     with ThreadPoolExecutor() as threads:

@@ -210,6 +210,7 @@ def test_new_campaign_is_found_before_the_standby_knows_it(servers: Pair) -> Non
     servers.catch_up()
 
 
+@pytest.mark.thorough
 def test_end_is_waited_for_at_the_primary(servers: Pair) -> None:
     """A standby may show the end of tasks before others were seeded."""
     with opened(servers.primary_dsn) as owner, reader(servers) as (client, _):

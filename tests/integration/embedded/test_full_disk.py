@@ -73,6 +73,7 @@ def grow(file: Path, leave: int) -> None:
         os.posix_fallocate(grown.fileno(), 0, disk.f_bavail * disk.f_frsize - leave)
 
 
+@pytest.mark.thorough
 @root_only
 def test_seeds_are_refused_before_the_disk_is_full(small_disk: Path) -> None:
     """Agents do what was seeded, `explain` names the disk, and removing makes room again."""

@@ -43,6 +43,7 @@ def test_server_that_a_stranger_blocks_is_named_and_no_task_is_accused(
     assert "server-blocked" not in {it.code for it in explained(campaign).reasons}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("table", ["campaign", "session", "keeper"])
 def test_explanation_names_who_keeps_a_table_from_all_readers(
     table: str, make: Make, dsn: str, taskq: CommandLine

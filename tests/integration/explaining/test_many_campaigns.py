@@ -42,6 +42,7 @@ def planned(connection: Postgres, name: str, **values: object) -> ExecutedPlans:
     return plans
 
 
+@pytest.mark.thorough
 def test_settings_are_read_of_campaigns_with_most_waiting_tasks_alone(
     many: Client, connection: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +69,7 @@ def test_campaigns_that_nobody_refuses_cost_nothing(connection: Postgres) -> Non
     assert planned(connection, "refusals", path="/c").rows_met < 20
 
 
+@pytest.mark.thorough
 def test_failed_tasks_are_read_of_the_asked_campaigns_alone(
     many: Client, connection: Postgres
 ) -> None:
@@ -76,6 +78,7 @@ def test_failed_tasks_are_read_of_the_asked_campaigns_alone(
     assert plans.rows_met < 20
 
 
+@pytest.mark.thorough
 def test_reason_says_of_how_many_campaigns_it_speaks(
     many: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def test_server_that_was_away_stood_still_since_the_last_round(postgres: Postgre
     assert 3_600 <= value(postgres, _STALLED_S) < 7_200
 
 
+@pytest.mark.thorough
 def test_lock_of_a_stranger_is_one_stall_until_it_ends(
     make: Make, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:

@@ -60,6 +60,7 @@ def test_wrong_results_are_named_and_the_remedy_has_them_computed_again(
     assert [reason for reason in explained(campaign).reasons if "results" in reason.code] == []
 
 
+@pytest.mark.thorough
 def test_late_host_with_tasks_of_low_priority_is_not_accused(
     queue: Client, make: Make, hire: Hire
 ) -> None:

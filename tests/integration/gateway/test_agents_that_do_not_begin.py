@@ -25,6 +25,7 @@ def of_code(realm: Realm, code: str) -> list[Reason]:
     return [it for it in realm.campaign.explain().reasons if it.code == code]
 
 
+@pytest.mark.thorough
 def test_agent_that_cannot_begin_leaves_its_own_words(realm: Realm, node: WorkerNode) -> None:
     """Restarted again and again it is one note, which is gone when an agent gets in there."""
     realm.seed(4)

@@ -131,6 +131,7 @@ def test_cancelled_task_of_a_start_is_discarded_and_the_others_count(
     assert [*audit(queue.database, "/c")] == []
 
 
+@pytest.mark.thorough
 def test_start_whose_tasks_are_all_cancelled_is_ended(
     queue: Client, dsn: str, tmp_path: Path
 ) -> None:
@@ -159,6 +160,7 @@ def test_owner_with_a_quota_runs_no_more_tasks_at_a_time(
         assert max(map(len, starts(tmp_path))) <= 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_outcomes_wait_in_the_spool_while_no_gateway_answers(
     queue: Client, realm: Realm, way: Way, node: WorkerNode, tmp_path: Path, kind: str

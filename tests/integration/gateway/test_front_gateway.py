@@ -105,6 +105,7 @@ def served_ahead(agent: Agent, want: int = 1) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.thorough
 def test_agent_that_says_so_gets_tasks_under_leases_of_their_own(place: Realm) -> None:
     """Each has a lease that the agent did not draw, and a report on it counts."""
     agent = place.agent()

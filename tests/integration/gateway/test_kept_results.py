@@ -64,6 +64,7 @@ def end_before_the_upload(node: WorkerNode, way: Way) -> AgentResult:
         return AgentResult(agent)
 
 
+@pytest.mark.thorough
 def test_large_result_is_uploaded_by_the_next_agent_of_the_spool(
     campaign: Campaign, way: Way, node: WorkerNode
 ) -> None:
@@ -86,6 +87,7 @@ def test_large_result_is_uploaded_by_the_next_agent_of_the_spool(
     assert [*(node.folder / "spool").iterdir()] == []
 
 
+@pytest.mark.thorough
 def test_result_waits_where_no_spool_is_named(
     campaign: Campaign, way: Way, node: WorkerNode
 ) -> None:
@@ -114,6 +116,7 @@ def test_result_waits_where_no_spool_is_named(
     assert [*report.parent.iterdir()] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "how",
     [

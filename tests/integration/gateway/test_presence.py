@@ -56,6 +56,7 @@ def test_sessions_and_exchanges_are_counted(queue: Client, start_gateway: StartG
     gateway.hang_up()
 
 
+@pytest.mark.thorough
 def test_gateway_whose_record_was_refused_once_is_recorded_again(
     queue: Client, start_gateway: StartGateway, postgres: Postgres
 ) -> None:

@@ -93,6 +93,7 @@ def hears_heartbeats(dsn: str) -> None:
             wait_until(lambda: value(postgres, beat, last), timeout_s=LATER_S)  # noqa: B023
 
 
+@pytest.mark.thorough
 def test_agents_prove_that_a_database_was_set_back_though_no_keeper_remembers(
     restorable: Restorable, tmp_path: Path
 ) -> None:
@@ -119,8 +120,7 @@ def test_agents_prove_that_a_database_was_set_back_though_no_keeper_remembers(
             noted = "select count(*) from taskq.set_back"
             wait_until(lambda: value(postgres, noted) == 1, timeout_s=LATER_S)
             hears_heartbeats(dsn)
-            assert value(postgres, noted) == 1
-            # Equal if a keeper acted before an agent was heard, and saw no gap long enough to record.
+            # Equal if a keeper acted before an agent was heard, and saw no gap to record.
             assert value(postgres, "select gone_until >= gone_since from taskq.set_back")
         with opened(dsn) as queue:
             reason = queue.campaign("/").explain().reasons[0]

@@ -99,6 +99,7 @@ def mine(queue: Client, start_gateway: StartGateway, hire: Hire, postgres: Postg
     return realm
 
 
+@pytest.mark.thorough
 def test_nothing_that_a_manager_reads_depends_on_others(
     mine: Realm, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
@@ -118,6 +119,7 @@ def test_nothing_that_a_manager_reads_depends_on_others(
     assert not re.search("/other|/further|secret", text), text
 
 
+@pytest.mark.thorough
 def test_work_of_shared_agents_elsewhere_is_not_seen(
     mine: Realm, queue: Client, hire: Hire
 ) -> None:

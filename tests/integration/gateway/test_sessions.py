@@ -111,6 +111,7 @@ def test_end_of_a_session_is_answered_without_a_body(agent: Agent, body: bytes |
     assert agent.exchange(want=1, lease=agent.lease()).code == "session_lost"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("body", [b"{", b'{"exit_code": "x"}', b"[]"])
 def test_session_stays_open_if_its_end_cannot_be_read(agent: Agent, body: bytes) -> None:
     """Nobody knows what was meant."""

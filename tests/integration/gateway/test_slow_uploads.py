@@ -62,6 +62,7 @@ def test_uploads_that_trickle_keep_no_other_waiting(realm: Realm, size: int) -> 
         assert trickling[0].reply().status == 204
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", ["/v1/exchange", "/v1/manage/counts"])
 def test_messages_that_trickle_are_bounded_in_bytes_and_keep_no_other_waiting(
     realm: Realm, path: str

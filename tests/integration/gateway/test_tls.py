@@ -207,6 +207,7 @@ def test_valid_certificate_is_not_replaced_by_one_that_is_not(
     wait_until(is_new)
 
 
+@pytest.mark.thorough
 def test_metrics_say_when_the_certificate_expires(
     start_gateway: StartGateway, authority: Authority, dsn: str
 ) -> None:

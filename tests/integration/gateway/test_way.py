@@ -67,6 +67,7 @@ def counts(campaign: Campaign) -> tuple[int, int, int]:
     return status.done, status.failures, status.failed
 
 
+@pytest.mark.thorough
 def test_limit_on_bodies_destroys_no_result(
     queue: Client, realm: Realm, way: Way, node: WorkerNode
 ) -> None:
@@ -84,6 +85,7 @@ def test_limit_on_bodies_destroys_no_result(
     assert [task.attempt for task in campaign.tasks()] == [1, 1, 1]
 
 
+@pytest.mark.thorough
 def test_agent_that_can_keep_a_large_result_nowhere_says_so(
     queue: Client, realm: Realm, way: Way, node: WorkerNode
 ) -> None:
@@ -104,6 +106,7 @@ def test_agent_that_can_keep_a_large_result_nowhere_says_so(
     assert counts(campaign) == (1, 0, 0)
 
 
+@pytest.mark.thorough
 def test_filter_that_dislikes_a_result_holds_up_no_other(
     queue: Client, realm: Realm, way: Way, node: WorkerNode
 ) -> None:
@@ -130,6 +133,7 @@ def test_filter_that_dislikes_a_result_holds_up_no_other(
     assert campaign.status().losses == 0
 
 
+@pytest.mark.thorough
 def test_filter_that_dislikes_a_payload_does_not_stop_its_agents(
     queue: Client, realm: Realm, way: Way, node: WorkerNode
 ) -> None:
@@ -148,6 +152,7 @@ def test_filter_that_dislikes_a_payload_does_not_stop_its_agents(
     assert counts(campaign)[1:] == (0, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "page",
     [
@@ -180,6 +185,7 @@ def test_agent_goes_on_whatever_answers_at_first(
     assert f"{way.url}: {page.status} from " in log
 
 
+@pytest.mark.thorough
 def test_wrong_token_ends_an_agent_at_once_where_the_gateway_says_so(
     realm: Realm, way: Way, node: WorkerNode
 ) -> None:
@@ -211,6 +217,7 @@ def test_submitter_believes_no_other_answer(
         at(way, realm, tmp_path)
 
 
+@pytest.mark.thorough
 def test_submitter_asks_again_until_the_gateway_answers(
     realm: Realm, way: Way, tmp_path: Path
 ) -> None:
@@ -225,6 +232,7 @@ def test_submitter_asks_again_until_the_gateway_answers(
             client.campaign("/elsewhere").status()
 
 
+@pytest.mark.thorough
 def test_upload_and_download_are_repeated_until_the_gateway_answers(
     realm: Realm, way: Way, tmp_path: Path
 ) -> None:

@@ -130,6 +130,7 @@ def test_campaign_of_the_readme_can_be_pasted_and_ends(
     assert scores == [float(-n) for n in range(12, 0, -1)]
 
 
+@pytest.mark.thorough
 def test_python_of_the_readme_does_its_campaign(command: CommandLine) -> None:
     """As printed, next to an agent as its comment says."""
     program = of_readme("python")

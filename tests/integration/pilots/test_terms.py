@@ -67,6 +67,7 @@ def test_batch_system_that_hangs_holds_up_no_other(scene: PilotScene) -> None:
         thread.join()
 
 
+@pytest.mark.thorough
 def test_loop_that_waits_for_its_batch_system_keeps_its_term(
     scene: PilotScene, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

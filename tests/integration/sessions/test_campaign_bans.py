@@ -52,6 +52,7 @@ def attempts(postgres: Postgres, path: str) -> int:
     )
 
 
+@pytest.mark.thorough
 def test_agent_leaves_out_a_campaign_that_its_host_is_banned_for_until_the_ban_is_lifted(
     dsn: str, queue: Client, postgres: Postgres, tmp_path: Path
 ) -> None:

@@ -37,6 +37,7 @@ pytestmark = pytest.mark.both_transports(
 HOSTILE = "\x1b]0;owned\x07[bold]\u202ex"
 
 
+@pytest.mark.thorough
 async def test_tree_follows_the_queue(queue: Client, hire: Hire) -> None:
     """Counts change by themselves, as do campaigns that come."""
     failing(queue, hire)

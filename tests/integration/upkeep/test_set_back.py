@@ -29,6 +29,7 @@ def goes_round(keeper: Keeper) -> bool:
     return True
 
 
+@pytest.mark.thorough
 def test_audit_reports_commits_that_a_promoted_standby_lacks(
     pair: Pair,  # noqa: F811  # the fixture
     caplog: pytest.LogCaptureFixture,

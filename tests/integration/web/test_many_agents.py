@@ -76,6 +76,7 @@ def test_every_view_counts_all_agents(farm: Client, dsn: str) -> None:
     assert (counts.agents, counts.hosts, counts.slots, counts.late) == (HOSTS, HOSTS, 5_000, 0)
 
 
+@pytest.mark.thorough
 def test_long_pages_come_in_parts(farm: Client) -> None:
     """A hundred rows each, each host once, the troubled one first; what is beyond is the last."""
     first = read(farm, lambda pages: pages.hosts, 1)

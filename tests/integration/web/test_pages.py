@@ -163,6 +163,7 @@ def test_campaign_page_shows_first_what_the_campaign_calls_best(
     assert "The highest of these results" in other
 
 
+@pytest.mark.thorough
 def test_campaign_page_says_what_was_hedged(web: WebProcess, shown: Client, web_dsn: str) -> None:
     """Only where something was."""
     campaign = shown.create_campaign(f"/{secrets.token_hex(4)}")
