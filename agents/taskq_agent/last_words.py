@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
-import uuid
 
 from taskq_agent.errors import TransportError
 from taskq_agent.http.transport import HttpTransport
 from taskq_agent.loop import AgentSummary
-from taskq_agent.protocol import MAX_ERROR_CHARS, Hello, SessionEnd
+from taskq_agent.protocol import MAX_ERROR_CHARS, SessionEnd
 from taskq_agent.settings import AgentSettings
 
 #: Seconds that the words may take: whatever restarts the agent waits for its end.
@@ -31,17 +29,7 @@ def last_words(transport: HttpTransport, agent: AgentSettings, summary: AgentSum
 
 def _send(transport: HttpTransport, agent: AgentSettings, summary: AgentSummary) -> None:
     why = summary.reason[:MAX_ERROR_CHARS]
-    hello = Hello(
-        key=str(uuid.uuid4()),
-        campaign=agent.campaign,
-        name=agent.name,
-        host=agent.host,
-        pid=os.getpid(),
-        site=agent.site,
-        slots=agent.slots,
-        release=agent.release,
-        unfit=why,
-    )
+    hello = agent.draw_hello(unfit=why)
     try:
         with transport:
             session = transport.open(hello).session

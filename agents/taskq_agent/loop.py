@@ -18,9 +18,9 @@ import signal
 import tempfile
 import threading
 import time
-import uuid
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Tuple, Union
@@ -155,7 +155,7 @@ class Agent:
             core = AgentCore(
                 settings,
                 now=time.monotonic(),
-                draw_hello=self._draw_hello,
+                draw_hello=partial(settings.draw_hello, offers=with_protocol(settings.offers)),
                 draw_lease=LeaseIds(),
                 uniform=random.random,
                 inherited=inherited,
@@ -279,20 +279,6 @@ class Agent:
                     after = 0.0 if number == signal.SIGINT else PATIENCE_S
                     former = signal.signal(number, lambda *_, after=after: self.terminate(after))
                     stack.callback(signal.signal, number, former)
-
-    def _draw_hello(self) -> Hello:
-        settings = self._settings
-        return Hello(
-            key=str(uuid.uuid4()),
-            campaign=settings.campaign,
-            name=settings.name,
-            host=settings.host,
-            pid=os.getpid(),
-            site=settings.site,
-            slots=settings.slots,
-            release=settings.release,
-            offers=with_protocol(settings.offers),
-        )
 
 
 def _action_handlers(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import socket
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional, Tuple
+
+from taskq_agent.protocol import Hello
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,21 @@ class AgentSettings:
         _check_seconds("poll_s", self.poll_s, above_zero=True)
         for name in ("ahead_s", "longest_wait_s", "grace_s", "stop_s", "farewell_s"):
             _check_seconds(name, getattr(self, name))
+
+    def draw_hello(self, *, offers: Tuple[str, ...] = (), unfit: str = "") -> Hello:
+        """Return a request for a new session of this process. unfit: why it will not work."""
+        return Hello(
+            key=str(uuid.uuid4()),
+            campaign=self.campaign,
+            name=self.name,
+            host=self.host,
+            pid=os.getpid(),
+            site=self.site,
+            slots=self.slots,
+            release=self.release,
+            offers=offers,
+            unfit=unfit,
+        )
 
 
 def _check_seconds(name: str, value: float, *, above_zero: bool = False) -> None:

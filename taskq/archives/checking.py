@@ -268,7 +268,7 @@ class _Checking:
     def _blob(self, row: dict[str, Any]) -> None:
         digest, size = row["digest"], row["size"]
         if type(digest) is not str or _DIGEST.fullmatch(digest) is None:
-            raise self._damaged("it names a file by what is no digest")
+            raise self._damaged("it names a file by something that is not a digest")
         if type(size) is not int or not 0 <= size <= MAX_INPUT_BYTES:
             raise self._damaged(f"the file {digest} has an impossible size")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-#: For statements about what is no archive: they refuse before they read a task.
+#: An archive that does not exist. Statements about it refuse before they read a task.
 _NOT_THERE: Final = {"path": "/new", "manifest": "0" * 64}
 
 
