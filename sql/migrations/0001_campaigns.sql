@@ -128,6 +128,7 @@ create table taskq.campaign (
     gpu_memory bigint,
     named_resources text[] not null default '{}',
     recipe integer,
+    keep_inputs boolean not null default false,
     max_running integer generated always as (
         least(running_limit, running_quota,
               case when max_running_per_site is not null then 1000000000 end,
@@ -198,6 +199,7 @@ create index campaign_learns on taskq.campaign (campaign_id) where memory_learns
 create index campaign_named on taskq.campaign (campaign_id) where named_limits <> '{}';
 
 comment on table taskq.campaign is 'The tree of campaigns, with what agents and the server must know of each.';
+comment on column taskq.campaign.keep_inputs is 'Whether the content of inputs stays stored that only recipes have.';
 comment on column taskq.campaign.recipe is 'Its recipe now, see the table `recipe`; null: the first.';
 comment on column taskq.campaign.path is '/ for the root, else /name/name.';
 comment on column taskq.campaign.lineage is

@@ -123,6 +123,7 @@ class AsyncCampaign(_Twin[Campaign]):
     recipe = _same(Campaign.recipe)
     add_input = _same(Campaign.add_input)
     inputs = _same(Campaign.inputs)
+    fetch_input = _same(Campaign.fetch_input)
     remove_input = _same(Campaign.remove_input)
     status = _same(Campaign.status)
     tree = _same(Campaign.tree)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from taskq.campaign import indexes, reading, recipes, verbs
+from taskq.campaign import indexes, inputs, reading, recipes, verbs
 from taskq.campaign.bulk import Choice, OnBulk
 from taskq.campaign.indexes import ResultIndex
 from taskq.campaign.priorities import Extreme, Prioritised, checked, prioritise
@@ -93,11 +93,31 @@ class Campaign:
         describes how they find it. It replaces an input of the same name. Campaigns below do not
         inherit inputs. It goes to the store of `open_blobs` by default.
         """
-        return verbs.add_input(self._subtree, Path(path), name, blobs)
+        return inputs.add(self._subtree, Path(path), name, blobs)
 
     def inputs(self) -> dict[str, Input]:
         """Return the inputs of this campaign by name, sorted by name."""
         return {name: Input(**it) for name, it in sorted(self._subtree.row()["inputs"].items())}
+
+    def fetch_input(
+        self,
+        name: str,
+        to: str | Path,
+        *,
+        recipe: int | None = None,
+        blobs: BlobStore | None = None,
+    ) -> Input:
+        """Write an input to the file `to`, as it is now or as it was in a recipe.
+
+        The file appears when it is complete and verified, and replaces one of that name. It comes
+        from the store of `open_blobs` by default.
+
+        Raises:
+            NotFound: There is no such recipe or input.
+            ResultLost: Its content is damaged, or gone: replaced content stays stored with the
+                setting `keep_inputs` only.
+        """
+        return inputs.fetch(self._subtree, name, Path(to), recipe, blobs)
 
     def remove_input(self, name: str) -> None:
         """Remove an input; tasks at work keep it.

@@ -6,7 +6,6 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
-from pathlib import Path
 
 from taskq.campaign.bulk import Choice, counting, in_bulk, moving, pages
 from taskq.campaign.filter_compiler import compiled
@@ -15,8 +14,6 @@ from taskq.campaign.priorities import to_priority
 from taskq.campaign.subtree import Subtree
 from taskq.db.access import chunks, in_chunks
 from taskq.db.stored_spec import spec_body
-from taskq.files.blob_store import BlobStore
-from taskq.files.blobs import open_blobs
 from taskq.ingest import key_conflicts, seeding
 from taskq.ingest.key_conflicts import OnConflict, comparable
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
@@ -25,19 +22,6 @@ from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Conflict, KeyConflict, UsageError
 from taskq.model.seed import NOT_BEGUN, RETRIABLE, UNFINISHED, Seed
 from taskq_agent.protocol import Input
-from taskq_agent.text import is_unicode
-
-
-def add_input(subtree: Subtree, path: Path, name: str | None, blobs: BlobStore | None) -> Input:
-    """Store a file, and give it to the tasks of a campaign."""
-    if name is None and not is_unicode(path.name):
-        raise UsageError(
-            f"{path.name!r} is not UTF-8: give it another name (--name) for tasks to use"
-        )
-    digest, size = (open_blobs(subtree.database) if blobs is None else blobs).put(path)
-    name = path.name if name is None else name
-    subtree.database.value("add_input", path=subtree.path, name=name, digest=digest, size=size)
-    return Input(digest, size)
 
 
 def seed(

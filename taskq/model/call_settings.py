@@ -38,6 +38,7 @@ class CallSettings(TypedDict, total=False):
     late_results: str
     hedge: float | None
     front: bool
+    keep_inputs: bool
     best: str | None
     require: tuple[str, ...]
     require_files: tuple[str, ...]

@@ -218,6 +218,13 @@ class CampaignSpec:
         "(lists in Redis)",
         True,
     )
+    keep_inputs: bool = setting(
+        FLAG,
+        "whether the content of [replaced inputs](provenance.md#inputs-as-they-were) stays stored, "
+        "for as long as the campaign",
+        False,
+        table="results",
+    )
     best: str | None = setting(
         TEXT,
         "which results are best, such as `lowest result.score`: commands rank by it unless options "

@@ -15,7 +15,7 @@ FOLDERS = (*PRODUCT, "examples", "sql", "tests")
 KINDS = {".py", ".sql", ".lua"}
 MOST_LINES = 400
 # One class with the verbs of a campaign: three quarters are signatures and the manual of each verb.
-ALLOWED = {Path("taskq/campaign/campaign.py"): 545}
+ALLOWED = {Path("taskq/campaign/campaign.py"): 570}
 
 
 def test_no_file_is_too_long() -> None:

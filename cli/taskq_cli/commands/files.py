@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from taskq.model.columns import Column
 from taskq.model.errors import NotFound, ResultLost, UsageError
 from taskq.model.words import counted
 from taskq.results.selection import select
+from taskq_agent.paths import exists
 from taskq_cli.display.output import as_record, write_record, write_records
 from taskq_cli.early_exits import confirm_mixing
 from taskq_cli.invocation import Invocation
@@ -89,6 +91,51 @@ def list_(invocation: Invocation, path: str) -> None:
         found = client.campaign(path).inputs()
     records = ({"name": name, "size": it.size, "digest": it.digest} for name, it in found.items())
     write_records(invocation.output, records, [Column("name"), Column("size"), Column("digest")])
+
+
+@inputs.command("fetch")
+@path_argument()
+@click.argument("name")
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path),
+    metavar="DEST",
+    help="File to write; it replaces one of this name. [default: NAME, if there is no such file]",
+)
+@click.option(
+    "--recipe",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="As it was in this recipe (`taskq campaign changes`).",
+)
+@blobs_option
+@shared_options
+def fetch_(
+    invocation: Invocation,
+    *,
+    path: str,
+    name: str,
+    to: Path | None,
+    recipe: int | None,
+    blobs: str | None,
+) -> None:
+    """Write the input NAME of the campaign at PATH to a file.
+
+    Content that was replaced stays stored only if the campaign keeps it (`--keep-inputs`).
+
+    Examples:
+      taskq input fetch /demo/dock receptor.pdbqt
+      taskq input fetch /demo/dock receptor.pdbqt --recipe 1 --to receptor-before.pdbqt
+    """
+    target = Path(name) if to is None else to
+    if to is None and exists(target):
+        raise UsageError(f"{name!r} exists already; name another file by --to")
+    with invocation.client() as client:
+        store = None if blobs is None else open_blobs(client.queries, blobs)
+        found = client.campaign(path).fetch_input(name, target, recipe=recipe, blobs=store)
+    record = {"path": path, "name": name, "to": str(target), **asdict(found)}
+    text = f"The input {name} of {path} is in {target}: {found.size:,} bytes."
+    write_record(invocation.output, record, text)
 
 
 @inputs.command()

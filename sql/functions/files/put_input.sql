@@ -33,7 +33,8 @@ begin
     end if;
     perform taskq.check_bytes(
         v_campaign.owner,
-        p_size - coalesce((v_campaign.inputs -> p_name ->> 'size')::bigint, 0));
+        p_size - case when v_campaign.keep_inputs then 0
+                      else coalesce((v_campaign.inputs -> p_name ->> 'size')::bigint, 0) end);
     update taskq.campaign c
        set inputs = c.inputs || jsonb_build_object(p_name, v_input),
            revision = c.revision + 1

@@ -22,9 +22,9 @@ declare
     v_blobs bigint[];
 begin
     with input as materialized (
-        select distinct i.value ->> 'digest' as digest
+        select distinct i.digest
           from taskq.campaign c
-         cross join lateral jsonb_each(c.inputs) i
+         cross join lateral taskq.stored_inputs(c.campaign_id, c.inputs, c.keep_inputs) i
     ), reported as materialized (
         select distinct a.result -> 'taskq_blob' ->> 'digest' as digest
           from taskq.attempt a

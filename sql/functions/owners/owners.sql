@@ -48,7 +48,7 @@ begin
                    coalesce(n.working, 0) as working, i.bytes + o.bytes as bytes
               from known k
              cross join lateral (
-                 select c.campaign_id, c.inputs,
+                 select c.campaign_id, c.inputs, c.keep_inputs,
                         taskq.token_covers(c.path) and exists (
                             select from unnest(p_within) as w (path) where taskq.at_or_below(c.path, w.path)
                         ) as is_seen
@@ -58,8 +58,8 @@ begin
              ) c
               left join lateral taskq.counter_of(c.campaign_id) n on true
              cross join lateral (
-                 select coalesce(taskq.total((i.value ->> 'size')::bigint), 0) as bytes
-                   from jsonb_each(c.inputs) i
+                 select coalesce(taskq.total(i.size), 0) as bytes
+                   from taskq.stored_inputs(c.campaign_id, c.inputs, c.keep_inputs) i
              ) i
              cross join lateral (
                  select coalesce(taskq.total(u.bytes), 0) as bytes

@@ -12,8 +12,8 @@ begin
         select taskq.total(i.bytes + o.bytes)
           from taskq.campaign c
          cross join lateral (
-             select coalesce(taskq.total((i.value ->> 'size')::bigint), 0) as bytes
-               from jsonb_each(c.inputs) i
+             select coalesce(taskq.total(i.size), 0) as bytes
+               from taskq.stored_inputs(c.campaign_id, c.inputs, c.keep_inputs) i
          ) i
          cross join lateral (
              select taskq.total(u.bytes) as bytes
