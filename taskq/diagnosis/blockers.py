@@ -64,6 +64,7 @@ def server_blocked(blockers: Iterable[Blocker]) -> Iterator[Reason]:
             lost=it.waiting,
             blocks=True,
             figures={"pid": it.pid, "waiting": it.waiting, "longest_s": it.longest_s},
+            since=it.since,
         )
 
 
@@ -99,4 +100,5 @@ def was_set_back(path: str, found: Mapping[str, Any] | None) -> Iterator[Reason]
         lost=1,
         commands=[command("audit", path), command("seed", path, "FILE")],
         figures={"gone_s": gone_s, "noted_at": instant(noted)},
+        since=noted,
     )

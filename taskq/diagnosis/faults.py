@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Final
 
+from taskq.diagnosis import costs
 from taskq.diagnosis.bans import for_campaign
 from taskq.diagnosis.blame import FailureVerdict
 from taskq.diagnosis.facts import MAX_OVERDUE, Facts, FailedTasks
@@ -225,6 +227,8 @@ def _overdue(facts: Facts) -> Iterator[Reason]:
             command("campaign", "change", first.campaign, "--time-limit", enough),
         ],
         figures={"longest_s": first.run_s, "usual_s": first.usual_s},
+        since=min(it.claimed_at + timedelta(seconds=it.limit_s) for it in found),
+        cost=float(number),
     )
 
 
@@ -244,6 +248,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
             lost=sum(place.bad for place in hosts),
             commands=[command("host", "list", path), command("failures", path)],
             figures={"hosts": len(hosts), "of": judged},
+            cost=costs.of_places(hosts),
         )
         hosts = []
     known_banned = {kind.banned[1] for kind in facts.agents if kind.banned}
@@ -260,6 +265,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
                 lost=place.bad,
                 commands=[command("failures", path), *([place.proposal] if place.proposal else [])],
                 figures=_figures(place),
+                cost=costs.of_places([place]),
             )
         elif place.name not in known_banned:
             yield Reason(
@@ -279,6 +285,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
             f"more than elsewhere: {some([place.name for place in more])}.",
             lost=sum(place.bad for place in more),
             commands=[command("host", "list", path)],
+            cost=costs.of_places(more),
         )
 
 
@@ -326,6 +333,7 @@ def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
             lost=_lost([site]),
             commands=[command("host", "list", path), command("site", "list", path)],
             figures=_figures(site),
+            cost=costs.of_places([site]),
         )
     if hosts:
         times = max(host.slow.times for host in hosts if host.slow)
@@ -338,6 +346,7 @@ def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
             lost=_lost(hosts),
             commands=[command("host", "list", path)],
             figures={"hosts": number},
+            cost=costs.of_places(hosts),
         )
 
 

@@ -89,6 +89,8 @@ def _gone(facts: Facts, hosts: Sequence[LostHost]) -> Reason:
             "sites": " ".join(sorted({host.site for host in hosts})[:_MOST_SITES]),
             "size": f"{10 ** (len(str(slots)) - 1)}+",
         },
+        since=min(host.at for host in hosts),
+        cost=float(slots) or None,
     )
 
 
@@ -182,4 +184,5 @@ def never_came(facts: Facts) -> Iterator[Reason]:
         lost=number,
         commands=[command("token", "list")],
         figures={"tokens": number, "first": found[0].name},
+        since=min(token.created_at for token in found),
     )

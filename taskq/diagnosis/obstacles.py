@@ -261,6 +261,7 @@ def _tokens(facts: Facts, tasks: int) -> Iterator[Reason]:
             blocks=not valid,
             commands=[token_renewal(token.name, token.paths[0], revoked=token.state == "revoked")],
             figures={"token": token.name, "state": token.state, "ended_at": token.ended_at},
+            since=token.ended_at,
         )
 
 

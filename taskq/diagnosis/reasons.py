@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
-from taskq.model.words import beginning, counted
+from taskq.model.words import beginning, counted, instant
 
 _NAMED: Final = 3
 _SHOWN_CHARS: Final = 200
+#: Costs from which on they are shown as whole numbers.
+_WHOLE: Final = 9.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,8 @@ class Reason:
     code: the kind of reason, for programs. tasks: how many tasks it concerns. blocks: whether these
     do not run before something changes. lost: about how many attempts or tasks a broken part has
     cost; 0 if nothing is broken. commands: commands that change it or show more, ready to type.
-    figures: the numbers in the text, by name.
+    figures: the numbers in the text, by name. since: since when it is so; None if that is unknown.
+    cost: about how many core-hours an hour are lost by it; None if that is unknown.
     """
 
     code: str
@@ -29,6 +33,20 @@ class Reason:
     lost: int = 0
     commands: Sequence[str] = ()
     figures: dict[str, Any] = field(default_factory=dict)
+    since: datetime | None = field(default=None, kw_only=True)
+    cost: float | None = field(default=None, kw_only=True)
+
+    @property
+    def full_text(self) -> str:
+        """The text, with since when and at what cost, unless it has that."""
+        when = instant(self.since)
+        return " ".join(
+            [
+                self.text,
+                *([f"Since {when}."] if when and when not in self.text else []),
+                *([f"It costs {cost_text(self.cost)}."] if self.cost else []),
+            ]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +66,18 @@ class Explanation:
     working: int
     leased_ahead: int
     reasons: Sequence[Reason]
+
+
+def cost_text(cost: float) -> str:
+    """Return a cost in words, such as `about 40 core-hours an hour`, in two digits below 10."""
+    rounded = f"{cost:,.0f}" if cost >= _WHOLE else f"{cost:.1f}"
+    return f"about {rounded} core-hours an hour"
+
+
+def known_sum(costs: Iterable[float | None]) -> float | None:
+    """Return the sum of costs that are known; None if none is."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known else None
 
 
 def verb(number: int, singular: str, plural: str) -> str:

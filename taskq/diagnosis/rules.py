@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
+from taskq.diagnosis import costs
 from taskq.diagnosis.blockers import SET_BACK, server_blocked, stood_still, was_set_back
 from taskq.diagnosis.facts import CampaignFacts, Facts
 from taskq.diagnosis.faults import (
@@ -243,6 +244,7 @@ def _keeper(facts: Facts) -> Iterator[Reason]:
         blocks=not status.waiting,
         commands=[command("keeper")],
         figures={"since": since},
+        since=since,
     )
 
 
@@ -266,6 +268,7 @@ def _silent_gateways(facts: Facts) -> Iterator[Reason]:
         lost=sum(gateway.sessions for gateway in gone) or number,
         commands=[command("gateway")],
         figures={"gateways": number, "silent_s": silent_s},
+        since=facts.upkeep.now - timedelta(seconds=max(gateway.silent_s for gateway in gone)),
     )
 
 
@@ -315,6 +318,7 @@ def _certificates(facts: Facts) -> Iterator[Reason]:
         lost=max(len(ended), sum(gateway.sessions for gateway in ended)),
         commands=[command("gateway")],
         figures={"gateways": number, "first": soon[0][1].name},
+        since=first if first <= now else None,
     )
 
 
@@ -333,6 +337,8 @@ def _brake(facts: Facts, brake: Brake) -> Reason:
         blocks=not facts.status.waiting,
         commands=[command("agent", "list", facts.status.path), command("recover", "--dry-run")],
         figures={"silent": brake.silent, "agents": brake.open, "until": brake.until},
+        since=brake.since,
+        cost=costs.of_agents(kind for kind in facts.agents if kind.silent) or None,
     )
 
 
@@ -354,4 +360,6 @@ def _silent_holders(facts: Facts) -> Iterator[Reason]:
         blocks=not facts.status.waiting,
         commands=[command("agent", "list", facts.status.path), command("recover", "--dry-run")],
         figures={"agents": agents, "silent_s": longest, "until": until},
+        since=facts.upkeep.now - timedelta(seconds=longest),
+        cost=costs.of_agents(kind for kind in facts.agents if kind.silent) or None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from taskq.diagnosis import costs
 from taskq.diagnosis.facts import (
     MAX_CAMPAIGNS,
     AgentKind,
@@ -245,6 +246,7 @@ def _idle(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
             command("agent", "run", "--campaign", served[0].path),
         ],
         figures={"agents": number, "slots": slots},
+        cost=costs.of_agents(kinds),
     )
 
 

@@ -74,7 +74,7 @@ def _text(explanation: Explanation) -> str:
     what = f"{explanation.path} {explanation.key or ''}".rstrip()
     parts = [paragraph(f"{what}  {explanation.headline}")]
     for number, reason in enumerate(explanation.reasons, 1):
-        parts.append(paragraph(reason.text, reason.commands, f"{number}. "))
+        parts.append(paragraph(reason.full_text, reason.commands, f"{number}. "))
     if explanation.key is None:
         views = (["failures"], ["host", "list"], ["site", "list"])
         there = {proposal for reason in explanation.reasons for proposal in reason.commands}

@@ -257,7 +257,7 @@ def _reasons(explanation: Explanation) -> list[render.Picture]:
     """Return an explanation. Commands stay whole, so that people can paste them."""
     found = _paragraphs([explanation.headline])
     for number, reason in enumerate(explanation.reasons, 1):
-        found.append(render.Paragraph(f"{number}. ", one_line(reason.text)))
+        found.append(render.Paragraph(f"{number}. ", one_line(reason.full_text)))
         found += _commands(reason.commands)
     return found
 
