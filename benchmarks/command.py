@@ -26,6 +26,7 @@ from taskq_cli.invocation import Invocation
 from taskq_cli.options.shared import shared_options
 
 LEAST_TASKS: Final = 100
+LEAST_CAMPAIGNS: Final = 10
 LEAST_SECONDS: Final = 0.1
 
 
@@ -66,7 +67,14 @@ def listed(invocation: Invocation) -> None:
     "--tasks",
     type=click.IntRange(min=LEAST_TASKS),
     metavar="N",
-    help="Size of a large backlog or history. [default: 10,000,000]",
+    help="Size of a large backlog or history, and of each campaign of `endurance`. "
+    "[default: 10,000,000; 100,000]",
+)
+@click.option(
+    "--campaigns",
+    type=click.IntRange(min=LEAST_CAMPAIGNS),
+    metavar="N",
+    help="Campaigns of `endurance`. [default: 1,000]",
 )
 @click.option(
     "--json",
@@ -89,13 +97,15 @@ def run(
     seconds: float | None,
     rounds: int | None,
     tasks: int | None,
+    campaigns: int | None,
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
     """Measure this release on this server, next to the server's limit.
 
     In databases of its own, which are dropped afterwards; the user must be allowed to create
-    some. All cases take most of two hours and want a quiet machine. Writes a Markdown table.
+    some. All cases but `endurance` take most of two hours and want a quiet machine; that one takes
+    hours more, on a server of its own, and runs only by name. Writes a Markdown table.
     Refuses to measure where commits are not durable. The exit code is 1 if counts or touched
     rows are not what they must be.
 
@@ -103,9 +113,10 @@ def run(
       python -m benchmarks run one-row batches --json bench.json --plot bench.svg
       python -m benchmarks run gateway
       python -m benchmarks run backlog --tasks 1000000
+      python -m benchmarks run endurance --campaigns 100 --tasks 10000 --plot curve.svg
     """
     _check_files(json_file, plot_file)
-    scale = _scale(seconds, rounds, tasks, short=short)
+    scale = _scale(seconds, rounds, tasks, campaigns, short=short)
     findings: list[Finding] = []
     with invocation.database() as server, tempfile.TemporaryDirectory() as folder:
         looked = _look(server, _disk(invocation, Path(folder)))
@@ -137,14 +148,23 @@ def _check_files(json_file: Path | None, plot_file: Path | None) -> None:
             raise UsageError(f"{file}: its folder is not there or cannot be written in")
 
 
-def _scale(seconds: float | None, rounds: int | None, tasks: int | None, *, short: bool) -> Scale:
+def _scale(
+    seconds: float | None,
+    rounds: int | None,
+    tasks: int | None,
+    campaigns: int | None,
+    *,
+    short: bool,
+) -> Scale:
     scale = SHORT if short else Scale()
     if seconds is not None:
         scale = replace(scale, seconds=seconds)
     if rounds is not None:
         scale = replace(scale, rounds=rounds, pairs=min(rounds, scale.pairs))
     if tasks is not None:
-        scale = replace(scale, tasks=tasks)
+        scale = replace(scale, tasks=tasks, endured_tasks=tasks)
+    if campaigns is not None:
+        scale = replace(scale, endured=campaigns)
     return scale
 
 

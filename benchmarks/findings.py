@@ -43,7 +43,7 @@ class Finding:
     ours: None if it could not be measured; then `note` says why.
     next to, limit: name of the reference, and its figure in the same unit.
     goal: for the ratio if there is one, otherwise for ours.
-    case: the name of the case, filled in by `cases.run`.
+    case: the name of the case, filled in by `cases.run`. curve: the figure in successive times.
     """
 
     what: str
@@ -55,6 +55,7 @@ class Finding:
     goal: Goal | None = None
     note: str = ""
     case: str = ""
+    curve: tuple[float, ...] = ()
 
     @property
     def figure(self) -> float | None:

@@ -85,6 +85,32 @@ def running_keeper(
         _end(process)
 
 
+@contextmanager
+def running_agent(
+    gateway: LoadTarget, token_file: Path, folder: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run an agent that finds this folder's modules; raise `Unavailable` if it ends before.
+
+    folder: for its log.
+    """
+    words = ["run", "--gateway", f"http://{gateway.host}:{gateway.port}"]
+    words += ["--token-file", str(token_file), "--path", str(Path.cwd())]
+    with (folder / "agent.log").open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "taskq_agent", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield process
+        if process.poll() is not None:
+            raise Unavailable(f"the agent has ended: {_last_words(folder / 'agent.log')}")
+    finally:
+        _end(process)
+
+
 def make_certificate(folder: Path) -> BenchCertificate:
     """Make a certificate with the program openssl; raise `Unavailable` if that fails."""
     made = BenchCertificate(folder / "gateway.crt", folder / "gateway.key")

@@ -12,9 +12,12 @@ from taskq.embedded import Server
 
 
 @contextmanager
-def own_server() -> Iterator[Server]:
-    """Make an embedded server, which is up; stop and remove it afterwards."""
-    home = Path(tempfile.mkdtemp(prefix="taskq-bench-"))
+def own_server(place: Path | None = None) -> Iterator[Server]:
+    """Make an embedded server, which is up; stop and remove it afterwards.
+
+    place: a folder for its files; None: that of temporary files.
+    """
+    home = Path(tempfile.mkdtemp(prefix="taskq-bench-", dir=place))
     home.chmod(0o755)  # root's server runs as another user, who must get there
     server = Server(home)
     try:

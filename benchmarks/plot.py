@@ -1,12 +1,13 @@
-"""Chart of the findings as SVG: how far each goal was exceeded or missed."""
+"""Chart of the findings as SVG: how far each goal was exceeded or missed, and curves."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
+from benchmarks import curves
 from benchmarks.findings import Finding
 from benchmarks.report import number
 
@@ -28,19 +29,21 @@ _HEAD: Final = """\
 <text x="16" y="24" font-size="16" font-weight="600">taskq: figures and goals</text>"""
 
 
-def svg(findings: Iterable[Finding]) -> str:
+def svg(findings: Sequence[Finding]) -> str:
     """Return a chart with a bar for each finding that has a goal, on a logarithmic scale.
 
-    Bars start at the goal: to the right it is exceeded, whichever way the goal goes.
+    Bars start at the goal: to the right it is exceeded, whichever way the goal goes. The curves of
+    findings that have some are below.
     """
     judged = [
         finding for finding in findings if finding.figure is not None and finding.goal is not None
     ]
     height = TOP + ROW * len(judged) + 24
     parts = [
-        _HEAD.format(width=WIDTH, height=height),
+        _HEAD.format(width=WIDTH, height=height + curves.height(findings)),
         *_axis(height),
         *(part for row, finding in enumerate(judged) for part in _bar(finding, TOP + ROW * row)),
+        *curves.drawn(findings, height),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"

@@ -17,6 +17,7 @@ class Scale:
     of functions. batches: tasks of a start, in the sizes that are compared.
     pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for each number of
     siblings. ended: campaigns that have ended.
+    endured: campaigns that come and go, each of endured_tasks, on a disk of disk_bytes.
     agents...: of gateways; exchange_every_s: of each of `agents_all`, and its heartbeats.
     healthy_...: agents with a hostile client, and their exchanges a second; hostile: kinds of such
     clients.
@@ -46,6 +47,9 @@ class Scale:
     siblings: tuple[int, ...] = (1, 50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
     lookups: int = 10_000
     ended: int = 20_000
+    endured: int = 1_000
+    endured_tasks: int = 100_000
+    disk_bytes: int = 10_000_000_000
     agents: int = 512
     agents_few: int = 64
     healthy_agents: int = 256
@@ -85,6 +89,9 @@ SHORT: Final = Scale(
     siblings=(1, 8),
     lookups=20,
     ended=30,
+    endured=10,
+    endured_tasks=300,
+    disk_bytes=2_000_000_000,
     agents=16,
     agents_few=8,
     healthy_agents=16,

@@ -12,6 +12,7 @@ functions  calls of functions, next to executors of processes
 starts     of programs for many tasks, next to one by one
 siblings   ls while the tree grows
 ended      claims and explain in a queue whose campaigns have nearly all ended
+endurance  campaigns that come and go for hours: what grows
 counters   counts next to a recount
 instructions    of an exchange, whatever the load
 wal        bytes of log and disk
@@ -44,6 +45,7 @@ from benchmarks.cases import (
     distance,
     doors,
     ended,
+    endurance,
     front_claims,
     front_latency,
     front_outages,
@@ -118,7 +120,11 @@ CASES: Final[Mapping[str, Case]] = {
     "front-restart": front_outages.restarted,
     "front-flush": front_outages.flushed,
     "front-kill": front_outages.killed,
+    "endurance": endurance.turned_over,
 }
+
+HOURS: Final = ("endurance",)
+"""Cases that take hours each, so they run only by name."""
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     group: tuple(name for name in CASES if name.startswith(f"{group}-"))
@@ -128,9 +134,12 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """Return the cases that some names of cases and groups stand for, each once; of none, all."""
+    """Return the cases that some names of cases and groups stand for, each once.
+
+    No name stands for all but those that take hours.
+    """
     if not names:
-        return list(CASES)
+        return [name for name in CASES if name not in HOURS]
     return list(dict.fromkeys(case for name in names for case in GROUPS.get(name, (name,))))
 
 

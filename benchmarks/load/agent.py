@@ -234,6 +234,8 @@ class LoadAgent:
         elif not self._served:
             totals.served += 1
             self._served = True
+        if not self._shared.work.remembered:
+            return
         for task in answer.tasks:
             # Of two agents of different processes the fence tells: one report is rejected.
             attempt = (task.campaign << 64 | task.task) << 16 | task.attempt

@@ -40,7 +40,8 @@ class LoadWork:
     they first speak; empty: they have sessions, and all are connected before the work begins.
     authority: the certificates to trust, for TLS. kept: whether the connection is kept between
     exchanges. resumed: whether a new one resumes the TLS session of the last. leaving: whether
-    agents that have nothing left to report, at the end, end their sessions.
+    agents that have nothing left to report, at the end, end their sessions. remembered: whether all
+    attempts are kept in mind, to see what is claimed twice.
     """
 
     agents: int
@@ -59,6 +60,7 @@ class LoadWork:
     kept: bool = True
     resumed: bool = False
     leaving: bool = False
+    remembered: bool = True
 
     def numbers(self, process: int) -> range:
         """Return which of the agents are those of a process."""

@@ -1,0 +1,1 @@
+select name, rows from pg_temp.left_over()
