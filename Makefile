@@ -156,8 +156,8 @@ chaos: .venv/test ## Strike farms of real processes, and check that nothing is l
 	$(BIN)/python -m tests.chaos --pilots --runs $(RUNS) --seconds $(PILOT_SECONDS)
 
 .PHONY: drill
-drill: .venv/test ## Plant problems in queues at work, and see whether explain names them (SEED; half an hour)
-	$(BIN)/python -m tests.drill --seed $(SEED)
+drill: .venv/test ## Draw problems, plant them in farms, and see whether explain names them (SEED; an hour)
+	$(BIN)/python -m tests.drill drawn --seed $(SEED)
 
 .PHONY: format
 format: .venv/test ## Format the code

@@ -1,7 +1,9 @@
 """Plant problems, and see what `taskq explain` says: `python -m tests.drill --seed 7`.
 
-The seed draws which problems share a queue, and the names of hosts, sites and campaigns. Prints a
-line for each problem, and a score. Exit code: 0; 2 if the drill itself failed.
+drawn: combinations of a cause and a form, in a farm each. known: problems from a list. calm: farms
+in which nothing is wrong. The seed draws all, with the names of hosts, sites and campaigns. Prints
+a line for each problem, and a score. Exit code: 0; 1 if a calm farm was not silent; 2 if the drill
+itself failed.
 """
 
 from __future__ import annotations
@@ -9,11 +11,17 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import signal
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from benchmarks.own_server import own_server
+from tests.drill.calm import SHAPES, keep_calm
+from tests.drill.drawn.drawing import ALL as PAIRS
+from tests.drill.drawn.drawing import carry_out, drawn
+from tests.drill.drawn.report import line, score
 from tests.drill.judge import Verdict
 from tests.drill.run import ALL, rounds, run_round
 
@@ -21,19 +29,63 @@ from tests.drill.run import ALL, rounds, run_round
 def main() -> int:
     """Do as the command line says."""
     parser = argparse.ArgumentParser(prog="python -m tests.drill", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, metavar="N")
-    parser.add_argument(
-        "--kinds", nargs="+", choices=sorted(ALL), metavar="KIND", help="only these"
-    )
-    parser.add_argument("--together", type=int, default=5, metavar="N", help="problems at a time")
-    parser.add_argument("--list", action="store_true", help="list the kinds")
-    parser.add_argument("--answers", action="store_true", help="print each answer whole")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all findings there")
+    what = parser.add_subparsers(dest="what", required=True)
+    cases = what.add_parser("drawn", help="combinations of a cause and a form")
+    cases.add_argument("--cases", type=int, default=len(PAIRS), metavar="N")
+    cases.add_argument("--first", type=int, default=0, metavar="N", help="leave out N farms")
+    cases.add_argument("--only", nargs=2, metavar=("CAUSE", "FORM"), help="this one, N times")
+    known = what.add_parser("known", help="problems from a list")
+    known.add_argument("--kinds", nargs="+", choices=sorted(ALL), metavar="KIND", help="only these")
+    known.add_argument("--list", action="store_true", help="list the kinds")
+    calm = what.add_parser("calm", help="farms in which nothing is wrong")
+    calm.add_argument("--shape", nargs="+", choices=sorted(SHAPES), default=[*SHAPES])
+    calm.add_argument("--minutes", type=float, default=5.0, metavar="N", help="each")
+    calm.add_argument("--seed", type=int, default=1, metavar="N")
+    for command, together in ((cases, 1), (known, 5)):
+        command.add_argument("--seed", type=int, default=1, metavar="N")
+        command.add_argument(
+            "--together", type=int, default=together, metavar="N", help="problems at a time"
+        )
+        command.add_argument("--answers", action="store_true", help="print each answer whole")
+    known.add_argument("--json", type=Path, metavar="FILE", help="write all findings there")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # the farm must not stay behind
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # our kills are no news
+    return {"drawn": _drawn, "known": _known, "calm": _calm}[options.what](options)
+
+
+def _drawn(options: argparse.Namespace) -> int:
+    findings = []
+    groups = drawn(options.seed, options.cases, options.together)
+    if options.only:
+        groups = iter([[tuple(options.only)]] * options.cases)
+    for number, pairs in islice(enumerate(groups), options.first, None):
+        with own_server() as server:
+            found = carry_out(server, f"{options.seed} {number} {pairs}", pairs)
+        findings += found
+        _say("\n".join(line(it, whole=options.answers) for it in found))
+    _say(f"\n{score(findings)}")
+    return 0
+
+
+def _calm(options: argparse.Namespace) -> int:
+    silent = True
+    for shape in options.shape:
+        with own_server() as server:
+            found = keep_calm(server, shape, 60 * options.minutes, f"{options.seed}")
+        silent &= found.is_silent
+        said = [*found.said.values(), *(f"message: {text}" for text in found.messages)]
+        _say(
+            f"{shape}: {found.done:,} tasks done in {options.minutes:g} min, asked "
+            f"{found.asked} times: {'; '.join(said) or 'silent'}"
+        )
+    return 0 if silent else 1
+
+
+def _known(options: argparse.Namespace) -> int:
     if options.list:
         _say("\n".join(sorted(ALL)))
         return 0
-    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # our kills are no news
     verdicts = []
     with own_server() as server:
         for kinds in rounds(options.seed, options.kinds or sorted(ALL), options.together):

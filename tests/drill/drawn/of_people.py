@@ -1,0 +1,117 @@
+"""Causes in what ends agents or keeps them from tasks: batch systems, and people."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from tests.drill.drawn.case import Problem, cause
+from tests.drill.drawn.farm import Farm
+from tests.drill.drawn.forms import ALWAYS, CHANCE, PAIR, SIZE, Form
+from tests.drill.drawn.symptoms import FAILS, STUCK
+from tests.drill.stage import Host
+
+_LIMIT_S: Final = 6.0
+_ENDS: Final = "lost|left|ended|killed|batch|signal|die"
+
+
+@cause("batch system")
+def batch_system(farm: Farm, form: Form, chance: random.Random) -> Problem:
+    """Let the batch system of a site end its jobs, and start others in their place."""
+    name, hosts = farm.take_site()
+    path = farm.take_campaign() if form.name == PAIR else ""
+    kill = 'sleep 0.5; kill -9 "$(cat "$DRILL_HOME/pid")"; sleep 2'
+    ends: list[Callable[[], None]] = []
+
+    def begin() -> None:
+        for host in hosts:
+            host.start(again=True)
+        if not form.is_late:
+            strike()
+
+    def strike() -> None:
+        if form.name in {SIZE, PAIR}:  # by memory, say
+            ends.append(farm.trouble(hosts, f"if {form.test}; then {kill}; fi", path or "all"))
+        else:
+            ends.append(farm.every(_LIMIT_S, lambda: end_some(1.0 if form.name != CHANCE else 0.5)))
+
+    def end_some(part: float) -> None:
+        for host in hosts:
+            if chance.random() < part:
+                end_job(host)
+
+    return Problem(
+        f"batch system of site {name} ends jobs {form.name}{f' x {path}' if path else ''}",
+        (name, *(host.name for host in hosts), *([path] if path else [])),
+        _ENDS,
+        FAILS,
+        {name, *(host.name for host in hosts)} | ({path} if path else set()),
+        before=begin,
+        strike=strike if form.is_late else lambda: None,
+        mend=lambda: [end() for end in ends],
+    )
+
+
+def end_job(host: Host) -> None:
+    """Kill the agent of a host, without a word."""
+    with suppress(OSError, ValueError):
+        os.kill(int((host.home / "pid").read_text()), signal.SIGKILL)
+
+
+@cause("people")
+def people(farm: Farm, form: Form, chance: random.Random) -> Problem:
+    """Let somebody give an order that they should not."""
+    type_, path = farm.stage.type, farm.take_campaign(2)
+    problem = Problem("", (path,), "", STUCK, {path}, path)
+    if form.name == CHANCE:
+        return _seeded_badly(farm, problem)
+    if form.name == SIZE:
+        line = f"taskq campaign change {path} --time-limit 0.5s"
+        problem.words, problem.shows = "time-limit|time limit", FAILS
+    elif form.name == PAIR:
+        name, hosts = farm.take_site()
+        what = chance.choice((f"site ban {name}", f"host ban {hosts[0].name}"))
+        line = f"taskq {what} --why 'moving racks' --campaign {path}"
+        problem.words, problem.shows = "ban", STUCK
+        problem.places = (name, *(host.name for host in hosts))
+        problem.guilty |= {name, *(host.name for host in hosts)}
+        problem.campaign = None
+    elif form.name == ALWAYS and chance.random() < 0.2:
+        line = f"taskq campaign change {path} --memory 1M"  # programs get no more
+        problem.words, problem.shows = "memory", FAILS
+    else:
+        line, problem.words = chance.choice(
+            (
+                (f"taskq campaign pause {path}", "paused"),
+                (f"taskq campaign cancel {path} --yes", "cancelled"),
+                (f"taskq campaign change {path} --max-running 0", "max_running|max-running"),
+                (f"taskq campaign change {path} --require gpu", "gpu"),
+                (f"taskq campaign change {path} --weight 0.001", "weight"),
+                (f"taskq campaign change {path} --cores 512", "cores"),
+                (f"taskq campaign change {path} -- dokc '{{n}}'", "dokc"),
+            )
+        )
+    problem.what = line
+    if form.name == ALWAYS:
+        problem.before = partial(type_, line)
+    else:
+        problem.strike = partial(type_, line)
+    return problem
+
+
+def _seeded_badly(farm: Farm, problem: Problem) -> Problem:
+    """Let payloads lack a field that the program needs."""
+    path = problem.places[0]
+
+    def seed() -> None:
+        farm.seed(path, lacks=lambda n: n % 3 == 1)
+
+    farm.seeded.add(path)
+    problem.what, problem.words = f"seeds of {path} lack the field smiles", "smiles|field|KeyError"
+    problem.before, problem.shows = seed, FAILS
+    return problem

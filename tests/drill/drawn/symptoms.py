@@ -1,0 +1,60 @@
+"""Symptoms: how a task shows that something is wrong, as pieces of shell that a program runs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+#: What grows while a symptom lasts, or stands still; see `vitals`.
+FAILS: Final = "attempts fail or are lost"
+ODD: Final = "results are odd"
+SLOW: Final = "attempts take long"
+STUCK: Final = "tasks do not end"
+AWAY: Final = "agents are away"
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """A symptom. words: a pattern of its class, as a person would know it again."""
+
+    name: str
+    shell: str
+    words: str
+    shows: str
+
+
+_ERRORS: Final = (
+    "ERROR: atom type {} is not parametrised",
+    "Traceback: KeyError: '{}'",
+    "could not open map file {}.map",
+    "licence server {} does not answer",
+    "assertion failed: nonbond < {}",
+)
+
+
+def exits(chance: random.Random, word: str) -> Symptom:
+    """Return an exit with a message."""
+    code = chance.choice((1, 2, 3, 7, 42))
+    text = chance.choice(_ERRORS).format(word)
+    return Symptom(f"exit {code}", f'echo "{text}" >&2; exit {code}', rf"exit-{code}\b", FAILS)
+
+
+SEGFAULT: Final = Symptom("segfault", "kill -SEGV $$", "SIGSEGV|exit-139|Segmentation", FAILS)
+OOM: Final = Symptom("killed", "kill -KILL $$", "SIGKILL|exit-137|Killed|memory", FAILS)
+NAN: Final = Symptom("NaN", "answer='{\"energy\": NaN}'", "NaN|no number|ranked|JSON|text", ODD)
+EMPTY: Final = Symptom("no result", "exit 0", "none|no result|ranked|empty|lack", ODD)
+SAME: Final = Symptom("all the same", "answer='{\"energy\": 0.0}'", "constant|same|one value", ODD)
+CRAWL: Final = Symptom("slow", "seconds=4", "times as long|slow|longer", SLOW)
+HANG: Final = Symptom("hangs", "seconds=900", "longer than others|as long", SLOW)
+FULL: Final = Symptom("scratch full", "seq 100000 > /dev/full || exit 1", "No space|exit-1", FAILS)
+LIBRARY: Final = Symptom(
+    "library missing",
+    "echo 'dock: error while loading shared libraries: libgomp.so.1: cannot open shared object "
+    "file: No such file or directory' >&2; exit 127",
+    "libgomp|exit-127",
+    FAILS,
+)
+STALE: Final = Symptom(
+    "file server", "echo 'cp: /soft/maps: Stale file handle' >&2; exit 116", "Stale|exit-116", FAILS
+)
