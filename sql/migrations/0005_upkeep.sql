@@ -334,24 +334,12 @@ comment on table taskq.subtotal is
 insert into taskq.subtotal (campaign_id) select campaign_id from taskq.campaign;
 
 
--- Who used what. Attempts are summed up behind the reports, once, when no transaction is left that may add an earlier
--- one; so the sums outlive tasks and campaigns. See sum_ends.sql.
+-- Who used what, and how attempts ended (`end_sum`). Attempts are summed up behind the reports, once, when no transaction
+-- is left that may add an earlier one; so the sums outlive tasks and campaigns. See sum_ends.sql.
 
 -- Attempts by the time of their end, to the pages that have them: of ten million rows it has some dozens of kB, and
 -- a report pays 0.015 of an exchange for it.
 create index attempt_ended on taskq.attempt using brin (ended_at) with (autosummarize = on);
-
-create type taskq.ends as (
-    campaign_id bigint,
-    session_id bigint,
-    hour timestamptz,
-    outcome text,
-    attempts bigint,
-    run_ms bigint
-);
-
-comment on type taskq.ends is
-    'Attempts of a session in a campaign that ended within an hour in the same way: how many, and how long they ran.';
 
 create table taskq.usage (
     path text collate "C" not null,
@@ -391,7 +379,8 @@ create table taskq.summed (
     constraint summed_only_one check (only_one)
 );
 
-comment on table taskq.summed is 'One row: which attempts `usage` has. Who changes an ended attempt locks it.';
+comment on table taskq.summed is
+    'One row: which attempts `usage` and `end_sum` have. Who changes an ended attempt locks it.';
 comment on column taskq.summed.until is 'All that ended before, and no other.';
 comment on column taskq.summed.next_xid is 'Transactions with a higher number got it after next_at.';
 

@@ -196,6 +196,7 @@ NOT_ARCHIVED: Final = MappingProxyType(
         "refused": "of a campaign at work",
         "output_use": "counted again",
         "usage": "stays when the campaign goes; what ran elsewhere was used there",
+        "end_sum": "kept for a week only",
         "result_index": "made again by taskq index",
         "blob_part": "the content of blobs is a file for each",
     }

@@ -25,7 +25,16 @@ CHECKS: Final = (
     "tallies",
     "delayed",
 )
-OF_CAMPAIGNS: Final = ("counts", "subtotals", "usage", "banned", "quota", "limited", "outputs")
+OF_CAMPAIGNS: Final = (
+    "counts",
+    "subtotals",
+    "usage",
+    "ends",
+    "banned",
+    "quota",
+    "limited",
+    "outputs",
+)
 #: Checks about all campaigns alike; they run once, for the topmost campaign.
 ONCE: Final = ("set_back",)
 _PAGE: Final = 10_000

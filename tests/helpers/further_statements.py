@@ -49,6 +49,10 @@ def further_values(
         "ban": (sessions, {**place, "why": "it fails", "lifetime_s": None}),
         "banned": (0, {"host": "h", "site": "s", "path": "/new"}),
         "unban": (sessions, place),
+        "end_sums": (
+            0,
+            {"path": "/new", "per": ["host"], "since": "2000-01-01T00:00:00Z", "most": page},
+        ),
         "sharing_campaigns": (0, {"scope": "/new", "most": 10}),
         "slot_kinds": (sessions + 1, {"scope": "/new"}),
     }

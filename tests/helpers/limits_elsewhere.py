@@ -38,6 +38,20 @@ OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "`others`",
     ),
     (
+        "sql/functions/diagnosis/add_end_sums.sql",
+        r"v_most_sorts .* := (\d+)",
+        "",
+        "classes of error and shapes of results whose times are kept, of a campaign in ten minutes",
+        "`other`",
+    ),
+    (
+        "sql/functions/diagnosis/add_end_sums.sql",
+        r"v_most constant .* := (\d+)",
+        "",
+        "rows of sums by campaign, host and sort of end, of ten minutes or an hour",
+        "added without the host",
+    ),
+    (
         "sql/functions/sessions/ban.sql",
         r"v_most_campaigns .* := (\d+)",
         "",

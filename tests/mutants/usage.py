@@ -1,4 +1,4 @@
-"""Bugs in the sums of what campaigns used."""
+"""Bugs in the sums of what campaigns used, and of how attempts ended."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _USAGE: Final = ("tests/integration/campaigns/test_usage.py",)
+_ENDS: Final = ("tests/integration/hosts/test_end_sums.py",)
 
 USAGE: Final = (
     Mutant(
@@ -39,6 +40,22 @@ USAGE: Final = (
         "    if v_ends <> '{}' then\n",
         "    if false then\n",
         "A late success counts twice in the usage: as lost, and as done.",
+        _USAGE,
+    ),
+    Mutant(
+        "sums-of-hosts-know-no-bound",
+        "sql/functions/diagnosis/add_end_sums.sql",
+        "p.is_there or p.number + p.place_in_time <= v_most as is_kept",
+        "true as is_kept",
+        "Agents that invent hosts fill the disk with sums.",
+        _ENDS,
+    ),
+    Mutant(
+        "attempt-that-is-taken-away-is-added",
+        "sql/functions/owners/end_of_attempt.sql",
+        "    v_ends.attempts := p_sign;\n",
+        "    v_ends.attempts := 1;\n",
+        "A late success counts as lost too.",
         _USAGE,
     ),
 )

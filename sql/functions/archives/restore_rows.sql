@@ -142,7 +142,7 @@ begin
         end if;
         select s.until into v_summed from taskq.summed s for share;
         with stored as materialized (
-            insert into taskq.attempt (
+            insert into taskq.attempt as a (
                    campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at, ended_at, outcome,
                    error_class, error, result, phases, tail, refused, recipe)
             select v_campaign, r.task_id + v_task, r.attempt, r.exit_code, r.lease_id, r.session_id + v_session,
@@ -152,7 +152,7 @@ begin
                   task_id bigint, attempt integer, exit_code integer, lease_id uuid, session_id bigint,
                   claimed_at timestamptz, ended_at timestamptz, outcome taskq.attempt_outcome, error_class text,
                   error text, result text, phases text, tail text, refused boolean, recipe integer)
-         returning session_id, claimed_at, ended_at, outcome, error_class, attempt, phases
+         returning a as whole, a.ended_at, a.outcome, a.error_class, a.attempt
         ), counted as (
             insert into taskq.delta (campaign_id, done, failures, losses, first_failures)
             select v_campaign, count(*) filter (where s.outcome = 'done'),
@@ -162,13 +162,12 @@ begin
               from stored s
         )
         -- The keeper will add them, although they were summed where they ran.
-        select array_agg((v_campaign, s.session_id, date_trunc('hour', s.ended_at, 'UTC'), taskq.end_of(s.outcome), -1,
-                          -taskq.used_ms(s.phases, s.claimed_at, s.ended_at))::taskq.ends)
+        select array_agg(taskq.end_of_attempt(s.whole, -1))
           into v_ends
           from stored s
          where s.ended_at >= v_summed;
         if v_ends is not null then
-            perform taskq.add_usage(v_ends);
+            perform taskq.add_ends(v_ends);
         end if;
     elsif p_name = 'withdrawals' then
         insert into taskq.withdrawal (campaign_id, task_id, attempt, withdrawn_at)

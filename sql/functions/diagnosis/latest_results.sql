@@ -51,9 +51,7 @@ begin
                    row_number() over (partition by s.campaign_id order by s.claimed_at, s.task_id) as place
               from (
                   -- Once for each campaign, of which there are few.
-                  select c.campaign_id, c.path,
-                         case when c.best ~ '^[a-z]+ result[.]'
-                              then substr(c.best, strpos(c.best, '.') + 1) end as best
+                  select c.campaign_id, c.path, taskq.best_field(c.best) as best
                     from (select distinct s.campaign_id from sample s) d
                    cross join lateral taskq.campaign_of(d.campaign_id) c
                   offset 0

@@ -1,5 +1,4 @@
--- add_usage(ends): adds sums of attempts to `usage`; negative ones take away what was added before. A part of sum_ends()
--- and of what changes or removes ended attempts; not for clients. The caller has locked the row of `summed`.
+-- add_usage(ends): adds sums of attempts to `usage`. A part of add_ends(); not for clients.
 --
 -- A campaign has 64 sites in an hour; what ran at others counts as `others`. An agent without a token names its site.
 -- What a campaign used that is gone is lost; those that change attempts add them before the campaign can go.
@@ -16,18 +15,15 @@ begin
     with named as materialized (
         select c.path, e.hour, e.campaign_id, coalesce(c.owner, '') as owner, coalesce(n.site, '') as site,
                e.outcome, taskq.total(e.attempts) as attempts, taskq.total(e.run_ms) as run_ms,
-               taskq.total(e.run_ms * coalesce(n.cores, 1)) as core_ms
-          from unnest(p_ends) as e
+               taskq.total(e.run_ms * coalesce(taskq.cores_of(n.offers), 1)) as core_ms
+          from (
+              select e.campaign_id, e.session_id, date_trunc('hour', e.since, 'UTC') as hour,
+                     case e.outcome when 'refused' then 'released' else e.outcome end as outcome,
+                     e.attempts, e.run_ms
+                from unnest(p_ends) as e
+          ) e
          cross join lateral taskq.campaign_of(e.campaign_id) c
-          left join lateral (
-              select n.site,
-                     (select max(substr(o.tag, 7)::integer)
-                        from unnest(n.offers) as o (tag)
-                       where o.tag ~ '^cores=[1-9][0-9]{0,4}$') as cores
-                from taskq.session n
-               where n.session_id = e.session_id
-              offset 0
-          ) n on true
+          left join lateral taskq.session_of(e.session_id) n on true
          group by c.path, e.hour, e.campaign_id, c.owner, n.site, e.outcome
     ), known as materialized (
         select d.path, d.hour,

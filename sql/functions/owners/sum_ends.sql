@@ -1,4 +1,4 @@
--- sum_ends(budget_s): adds the attempts that have ended to `usage`, each once, for so many seconds at most; then it
+-- sum_ends(budget_s): adds the attempts that have ended to `usage` and `end_sum`, each once, for so many seconds at most; then it
 -- leaves the rest to the next call. Called by the keeper.
 --
 -- Attempts commit in another order than they end in. An attempt ends after its transaction got its number, so all that
@@ -11,7 +11,7 @@
 -- is not counted.
 --
 -- Result: until when all attempts are counted; null: somebody else adds, or changes ended attempts.
--- Locks: the row of `summed`. Index: attempt_ended, and those of add_usage().
+-- Locks: the row of `summed`. Index: attempt_ended, and those of add_ends().
 create or replace function taskq.sum_ends(p_budget_s double precision)
 returns timestamptz
 language plpgsql
@@ -37,7 +37,7 @@ begin
     end if;
     while v_until < v_ready loop
         v_ends := taskq.ended_between(v_until, least(v_until + v_width, v_ready));
-        perform taskq.add_usage(v_ends);
+        perform taskq.add_ends(v_ends);
         v_until := least(v_until + v_width, v_ready);
         v_width := case when cardinality(v_ends) < 5000 then 2 * v_width
                         else greatest(interval '1 s', v_width / 2) end;

@@ -135,8 +135,7 @@ begin
         v_report := p_reports -> (salvaged[i] - 1)::integer;
         -- It ends anew, and is summed then.
         v_ends := v_ends || array(
-            select (a.campaign_id, a.session_id, date_trunc('hour', a.ended_at, 'UTC'), taskq.end_of(a.outcome), -1,
-                    -taskq.used_ms(a.phases, a.claimed_at, a.ended_at))::taskq.ends
+            select taskq.end_of_attempt(a, -1)
               from taskq.attempt a
              where a.campaign_id = p_campaign
                and a.task_id = v_tasks[i]
@@ -155,7 +154,7 @@ begin
            and a.attempt = v_attempts[i];
     end loop;
     if v_ends <> '{}' then
-        perform taskq.add_usage(v_ends);
+        perform taskq.add_ends(v_ends);
     end if;
 end
 $$;

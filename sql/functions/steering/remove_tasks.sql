@@ -144,7 +144,7 @@ begin
          where a.campaign_id = p_campaign
            and a.task_id > p_after
            and a.task_id <= v_upto
-     returning a.session_id, a.claimed_at, a.ended_at, a.outcome, a.error_class, a.phases
+     returning a as attempt, a.ended_at, a.outcome, a.error_class
     ), counted as (
         insert into taskq.delta (campaign_id, done, failures, losses)
         select p_campaign,
@@ -154,13 +154,12 @@ begin
           from gone g
         having count(*) > 0
     )
-    select array_agg((p_campaign, g.session_id, date_trunc('hour', g.ended_at, 'UTC'), taskq.end_of(g.outcome), 1,
-                      taskq.used_ms(g.phases, g.claimed_at, g.ended_at))::taskq.ends)
+    select array_agg(taskq.end_of_attempt(g.attempt, 1))
       into v_ends
       from gone g
      where g.ended_at >= v_summed;
     if v_ends is not null then
-        perform taskq.add_usage(v_ends);
+        perform taskq.add_ends(v_ends);
     end if;
     perform taskq.part_usage(p_campaign);
     delete from taskq.withdrawal w

@@ -94,6 +94,7 @@ begin
                     perform taskq.sum_ends(0.1);
                     if random() < 0.2 then
                         perform taskq.thin_usage();
+                        perform taskq.thin_end_sums();
                     end if;
                 when 'news' then
                     perform taskq.forget_progress();

@@ -316,7 +316,8 @@ def test_sites_that_agents_invent_are_bounded(
     for some in (agents[:10], agents[10:70], agents[70:], agents):
         postgres.execute(
             "select taskq.add_usage(array("
-            "    select (%s, s.id, '2026-11-29T10:00:00Z', 'done', 1, 1000)::taskq.ends"
+            "    select (%s, s.id, '2026-11-29T10:00:00Z', 'done', 'none', 1, 1000, 0, 0, 0, 0, 0,"
+            "            null, null, null, null)::taskq.ends"
             "      from unnest(%s::bigint[]) as s (id)))",
             [campaign.campaign_id, [agent.session for agent in some]],
         )

@@ -15,6 +15,7 @@ from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres
+from tests.helpers.usage import sum_up
 
 #: Statements that change nothing, though no standby answers them.
 CHANGE_NOTHING = {"agent_slots", "pilot_demand", "pilot_jobs", "pilots"}
@@ -159,3 +160,26 @@ def test_whole_queue_is_for_tokens_of_the_whole_queue(mine: Realm, queue: Client
     )
     assert [(record["silent"], record["open"]) for record in mine_alone["brake"]] == [(None, None)]
     assert mine_alone["explain_upkeep"][0]["agents"] == 1
+
+
+def test_token_for_a_campaign_sees_no_ends_of_others(
+    queue: Client, hire: Hire, postgres: Postgres, start_gateway: StartGateway
+) -> None:
+    """Neither of those next to it nor of those above it."""
+    for path in ("/a", "/b"):
+        servable(queue, path, tasks=1)
+        agent = hire(path, host=f"node-of-{path[1:]}")
+        agent.done(agent.claim()[0])
+    sum_up(postgres)
+    gateway = start_gateway()
+    token = queue.tokens.create("manager", "a", ["/a"])[0]
+    found = {}
+    for path in ("/a", "/b", "/"):
+        body = {"path": path, "per": ["host", "campaign"], "since": None, "most": 100}
+        reply = gateway.ask("POST", "/v1/manage/end_sums", token=token, body=body)
+        found[path] = reply.status
+        if path == "/a":
+            text = gzip.decompress(reply.body).decode()
+            assert "node-of-a" in text
+            assert "node-of-b" not in text
+    assert found == {"/a": 200, "/b": 403, "/": 403}

@@ -1,0 +1,84 @@
+-- end_sums(path, per, since, most): how attempts at and below a path ended, from the sums that the keeper makes; those
+-- that used most come first.
+--
+-- per: what to keep apart: campaign, host, site, release, time; the other columns are null. since: from the ten minutes
+-- on that have this time, earlier than a day ago the hour; null: all, which is a week.
+-- starts: when the ten minutes, or the hour, begin. outcome, sort and the sums: see the table `end_sum`; run_s and
+-- core_s in seconds.
+-- Error TQ404: no such campaign.
+--
+-- Reads the sums from that time on, of all campaigns: at most 5,000 rows of each ten minutes; of `/`, whatever the
+-- number of campaigns. Index: end_sum_pkey, campaign_pkey, campaign_path_key.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
+-- @plan custom no-jit
+create or replace function taskq.end_sums(
+    p_path text, p_per text[], p_since timestamptz default null, p_most integer default 20000)
+returns table (
+    campaign text,
+    host text,
+    site text,
+    release text,
+    starts timestamptz,
+    outcome text,
+    sort text,
+    attempts bigint,
+    run_s double precision,
+    core_s double precision,
+    logs double precision,
+    squares double precision,
+    numbers bigint,
+    number_sum double precision,
+    number_squares double precision,
+    first_task bigint,
+    last_task bigint,
+    first_at timestamptz,
+    last_at timestamptz
+)
+language plpgsql stable
+as $$
+declare
+    v_top constant bigint := taskq.campaign_id(p_path);
+    v_few constant integer := 1000;
+    v_ids constant bigint[] := array(
+        select c.campaign_id
+          from taskq.campaign c
+         where c.path = p_path
+            or c.path > rtrim(p_path, '/') || '/' and c.path < rtrim(p_path, '/') || '0'
+         limit v_few);
+begin
+    return query
+        select case when 'campaign' = any (p_per) then c.path end, s.host, s.site, s.release, s.starts, s.outcome,
+               s.sort, taskq.total(s.attempts), sum(s.run_s), sum(s.core_s), sum(s.logs), sum(s.squares),
+               taskq.total(s.numbers), sum(s.number_sum), sum(s.number_squares), min(s.first_task),
+               max(s.last_task), min(s.first_at), max(s.last_at)
+          from (
+              -- First the many rows.
+              select e.campaign_id,
+                     case when 'host' = any (p_per) then e.host end as host,
+                     case when 'site' = any (p_per) then e.site end as site,
+                     case when 'release' = any (p_per) then e.release end as release,
+                     case when 'time' = any (p_per) then e.since end as starts,
+                     e.outcome, e.sort, taskq.total(e.attempts) as attempts,
+                     taskq.total(e.run_ms) / 1000.0::double precision as run_s,
+                     taskq.total(e.core_ms) / 1000.0::double precision as core_s, sum(e.logs) as logs,
+                     sum(e.squares) as squares, taskq.total(e.numbers) as numbers,
+                     sum(e.number_sum) as number_sum, sum(e.number_squares) as number_squares,
+                     min(e.first_task) as first_task, max(e.last_task) as last_task, min(e.first_at) as first_at,
+                     max(e.last_at) as last_at
+                from taskq.end_sum e
+               where (p_since is null
+                      or e.since >= date_trunc('hour', p_since, 'UTC')
+                     and (e.grain = 'hour' or e.since >= taskq.ten_minutes(p_since)))
+                 and (cardinality(v_ids) = v_few or e.campaign_id = any (v_ids))
+               group by e.campaign_id, 2, 3, 4, 5, e.outcome, e.sort
+          ) s
+         cross join lateral taskq.campaign_of(s.campaign_id) c
+         where v_top = any (c.lineage)
+         group by 1, 2, 3, 4, 5, 6, 7
+        having taskq.total(s.attempts) > 0
+         order by sum(s.core_s) desc, taskq.total(s.attempts) desc, 1, 2, 3, 4, 5, 6, 7
+         limit p_most;
+end
+$$;
