@@ -10,13 +10,13 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from taskq.archives import folder as files
 from taskq.archives import manifest as manifests
 from taskq.archives import tables
 from taskq.archives.manifest import FileEntry, Ids, Manifest, digest_of, file_name
+from taskq.archives.opening import Where, open_place
+from taskq.archives.places import BLOBS, ArchivePlace
 from taskq.db.stored_spec import spec_body
 from taskq.files.blob_store import CHUNK_BYTES, MAX_INPUT_BYTES, check_digest
 from taskq.model.campaign_spec import CampaignSpec
@@ -25,8 +25,6 @@ from taskq.model.seed import FINAL, MAX_KEY_CHARS, MAX_PAYLOAD_BYTES, check_path
 from taskq_agent.json_limits import loads
 from taskq_agent.protocol import Input
 
-#: The folder of the content of blobs, below the archive's.
-BLOBS: Final = "blobs"
 #: Tasks of a range, whose ids are in memory together.
 MAX_RANGE_TASKS: Final = 200_000
 MAX_SETTINGS_BYTES: Final = 1 << 20
@@ -61,28 +59,29 @@ class Contents:
     campaigns: list[ArchivedCampaign]
 
 
-def checked(folder: Path, on_rows: OnRows) -> Contents:
+def checked(where: Where, on_rows: OnRows) -> Contents:
     """Read all of an archive once; return what it holds.
 
     Raise `ArchiveDamaged`, which names the file, if anything is not as `archive` writes it.
     """
-    content = files.content_of(folder, manifests.NAME, manifests.MAX_BYTES)
+    place = open_place(where)
+    content = place.content_of(manifests.NAME, manifests.MAX_BYTES)
     if content is None:
         raise ArchiveDamaged(
-            manifests.NAME, f"{str(folder)!r} holds no archive, or an unfinished one"
+            manifests.NAME, f"{str(place)!r} holds no archive, or an unfinished one"
         )
     manifest = manifests.parsed(content)
-    seal = files.content_of(folder, manifests.SEAL, 200) or b""
-    campaigns = _campaigns(folder, manifest)
+    seal = place.content_of(manifests.SEAL, 200) or b""
+    campaigns = _campaigns(place, manifest)
     done, checking, blobs = 0, _Checking(manifest), 0
     for entry in manifest.files:
-        with files.reading(folder, entry, verify=True) as stream:
+        with place.reading(entry) as stream:
             rows = 0
             for row in tables.read(stream, entry.table, entry.name):
                 checking.row(entry, row)
                 if entry.table == "blobs" and row["stored"]:
                     blobs += 1
-                    _check_blob(folder, row["digest"], row["size"])
+                    _check_blob(place, row["digest"], row["size"])
                 rows += 1
                 if rows > entry.rows:
                     break
@@ -106,10 +105,10 @@ def checked(folder: Path, on_rows: OnRows) -> Contents:
     )
 
 
-def _campaigns(folder: Path, manifest: Manifest) -> list[ArchivedCampaign]:
+def _campaigns(place: ArchivePlace, manifest: Manifest) -> list[ArchivedCampaign]:
     entry = manifest.files[0]
     found: list[ArchivedCampaign] = []
-    with files.reading(folder, entry, verify=True) as stream:
+    with place.reading(entry) as stream:
         for row in tables.read(stream, entry.table, entry.name):
             if len(found) == manifest.campaigns:
                 break
@@ -158,10 +157,10 @@ def _json(text: str) -> Any:
     return loads(encoded)
 
 
-def _check_blob(folder: Path, digest: str, size: int) -> None:
+def _check_blob(place: ArchivePlace, digest: str, size: int) -> None:
     name = f"{BLOBS}/{digest[:2]}/{digest}"
     hashed, found = hashlib.sha256(), 0
-    with files.opened_inside(folder, name) as stream:
+    with place.opened(name, size) as stream:
         while chunk := stream.read(CHUNK_BYTES):
             hashed.update(chunk)
             found += len(chunk)
@@ -280,7 +279,7 @@ class _Checking:
         return ArchiveDamaged(self._file.name, why)
 
 
-def rows_of(folder: Path, entry: FileEntry) -> Iterator[dict[str, Any]]:
+def rows_of(place: ArchivePlace, entry: FileEntry) -> Iterator[dict[str, Any]]:
     """Yield the rows of a file that was checked; raise `ArchiveDamaged` if it changed since."""
-    with files.reading(folder, entry, verify=True) as stream:
+    with place.reading(entry) as stream:
         yield from tables.read(stream, entry.table, entry.name)

@@ -10,14 +10,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
-from taskq.archives import folder as files
-from taskq.archives.checking import BLOBS, Contents, checked, rows_of
+from taskq.archives.checking import Contents, checked, rows_of
 from taskq.archives.manifest import FileEntry
+from taskq.archives.opening import Where, open_place
+from taskq.archives.places import BLOBS, ArchivePlace
 from taskq.db.connections import Database
-from taskq.files.blob_store import BlobStore
+from taskq.files.blob_store import MAX_INPUT_BYTES, BlobStore
 from taskq.model.errors import ArchiveDamaged, InvalidCampaign, UsageError, ValueRefused
 from taskq.model.seed import check_path
 
@@ -51,7 +51,7 @@ class Restored:
 def restore(
     database: Database,
     blobs: BlobStore,
-    folder: Path,
+    where: Where,
     to: str | None,
     on_progress: OnProgress,
     *,
@@ -59,10 +59,11 @@ def restore(
 ) -> Restored:
     """Restore an archive at the path that it had, or another one.
 
-    Raise `ArchiveDamaged`, which names the file, before anything is changed if it is not whole;
-    `Conflict` if the campaign exists.
+    where: a folder, or s3://bucket/prefix. Raise `ArchiveDamaged`, which names the file, before
+    anything is changed if it is not whole; `Conflict` if the campaign exists.
     """
-    contents = checked(folder, lambda done, of: on_progress(done, of, "verified"))
+    place = open_place(where)
+    contents = checked(place, lambda done, of: on_progress(done, of, "verified"))
     manifest = contents.manifest
     path = check_path(manifest.path if to is None else to)
     begun = _begun(database, contents, path)
@@ -70,9 +71,9 @@ def restore(
     for entry in manifest.files:
         end = position + entry.rows
         if end > storing.done:
-            for step in _steps(folder, entry, storing.done - position, step_rows):
+            for step in _steps(place, entry, storing.done - position, step_rows):
                 if entry.table == "blobs":
-                    _put(folder, blobs, step)
+                    _put(place, blobs, step)
                 storing.store(entry, step)
                 on_progress(storing.done, manifest.rows, "restored")
         position = end
@@ -132,12 +133,12 @@ class _Storing:
 
 
 def _steps(
-    folder: Path, entry: FileEntry, skip: int, step_rows: int
+    place: ArchivePlace, entry: FileEntry, skip: int, step_rows: int
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of a file after the first `skip`, some at a time."""
     step: list[dict[str, Any]] = []
     size = 0
-    for number, row in enumerate(rows_of(folder, entry)):
+    for number, row in enumerate(rows_of(place, entry)):
         if number < skip:
             continue
         step.append(row)
@@ -149,12 +150,12 @@ def _steps(
         yield step
 
 
-def _put(folder: Path, blobs: BlobStore, step: list[dict[str, Any]]) -> None:
+def _put(place: ArchivePlace, blobs: BlobStore, step: list[dict[str, Any]]) -> None:
     """Store the content of blobs; what the archive does not have stays lost."""
     for row in step:
         if row["stored"]:
             digest = row["digest"]
-            with files.opened_inside(folder, f"{BLOBS}/{digest[:2]}/{digest}") as stream:
+            with place.opened(f"{BLOBS}/{digest[:2]}/{digest}", MAX_INPUT_BYTES) as stream:
                 blobs.put_file(stream, digest)
 
 

@@ -57,16 +57,6 @@ def read(file: BinaryIO, table: str, name: str) -> Iterator[dict[str, Any]]:
         raise ArchiveDamaged(name, f"it is not the table {table}: {why}") from None
 
 
-def ends(file: BinaryIO) -> tuple[int, int]:
-    """Return the smallest and the largest value of the first column of a file of `write`."""
-    described = require_pyarrow().parquet.ParquetFile(file).metadata
-    known = [
-        described.row_group(number).column(0).statistics
-        for number in range(described.num_row_groups)
-    ]
-    return min(it.min for it in known), max(it.max for it in known)
-
-
 def _schema(table: str) -> Any:
     pa = require_pyarrow()
     types = {

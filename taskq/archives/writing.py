@@ -1,8 +1,12 @@
-"""Archive an ended campaign with all below it to a folder, and verify what was written.
+"""Archive an ended campaign with all below it, to a folder or S3, and verify what was written.
 
 The campaign is archived in the database first, which refuses all changes until it is resumed; so no
 snapshot is held, and a repetition after an interruption goes on where it was. The manifest comes
 last. An archive with a manifest is whole.
+
+Two commands for the same archive write the same bytes. One for another archive is refused by who
+comes second: each writes the number of its archive to the place, then reads it and the manifest
+back, and reads the number again before it relies on what it has verified.
 """
 
 from __future__ import annotations
@@ -10,24 +14,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
-from taskq.archives import folder as files
 from taskq.archives import manifest as manifests
 from taskq.archives import tables
-from taskq.archives.checking import BLOBS, checked
+from taskq.archives.checking import checked
 from taskq.archives.columns import OF_CAMPAIGN, RANGES, TABLES
-from taskq.archives.manifest import FileEntry, Ids, Manifest, digest_of, file_name
+from taskq.archives.manifest import FileEntry, Manifest, digest_of, file_name
+from taskq.archives.opening import Where, open_place
+from taskq.archives.places import PROGRESS, ArchivePlace
+from taskq.archives.steps import ArchiveStep, FinishedSteps, require_no_other
 from taskq.db.connections import Database
 from taskq.files.blob_store import BlobStore, check_digest
-from taskq.files.folder_store import FolderBlobs
-from taskq.model.errors import NotFound, TaskqError, UsageError
+from taskq.model.errors import ArchiveDamaged, NotFound, TaskqError, UsageError
 from taskq.model.version import VERSION
-from taskq_agent.paths import exists
 from taskq_agent.protocol import RESULT_REFERENCE
 
 #: Tasks of a range, which has a file of each table.
@@ -50,38 +53,71 @@ def archive(
     database: Database,
     blobs: BlobStore,
     path: str,
-    to: Path,
+    to: Where,
     on_progress: OnProgress,
     *,
     range_tasks: int = RANGE_TASKS,
 ) -> Archived:
-    """Archive the ended campaign at a path to a folder; verify it there, and that nothing changed.
+    """Archive the ended campaign at a path; verify it there, and that nothing changed.
 
-    Raise `Conflict` if tasks have not ended, or the campaign was resumed meanwhile; `UsageError` if
-    the folder holds anything else. A repetition keeps what is finished.
+    to: a folder, or s3://bucket/prefix. Raise `Conflict` if tasks have not ended, the campaign was
+    resumed meanwhile, or another archive is being written there; `UsageError` if the place holds
+    anything else. A repetition keeps what is finished.
     """
-    is_new = not exists(to)
-    files.made(to)
-    try:
-        begun = database.row("begin_archive", path=path) or {}
-    except TaskqError:
-        if is_new:
-            to.rmdir()
-        raise
-    number, tasks = str(begun["archive"]), int(begun["tasks"])
-    content = files.content_of(to, manifests.NAME, manifests.MAX_BYTES)
-    if content is None:
-        content = _Writing(
-            database, blobs, path, to, number, tasks, on_progress, range_tasks
-        ).write()
-    elif manifests.parsed(content).archive != number:
+    place = open_place(to)
+    with place.writing():
+        try:
+            begun = database.row("begin_archive", path=path) or {}
+        except TaskqError:
+            place.undo()
+            raise
+        number = str(begun["archive"])
+        content = _finished(place, number, path)
+        if content is None:
+            progress = FinishedSteps(place, number)
+            # Another command may have finished before it could see this one's progress.
+            content = (
+                _finished(place, number, path)
+                or _Writing(
+                    database, blobs, path, place, begun, on_progress, range_tasks, progress
+                ).write()
+            )
+        manifest = _verified(database, place, content, on_progress)
+        require_no_other(place, number)
+        database.rows("end_archive", path=path, archive=number, remove=False)
+        place.forget(PROGRESS)
+        return Archived(manifest, digest_of(content))
+
+
+def _finished(place: ArchivePlace, number: str, path: str) -> bytes | None:
+    """Return the manifest if the archive is finished; raise `UsageError` if another one is."""
+    content = place.content_of(manifests.NAME, manifests.MAX_BYTES)
+    if content is not None and manifests.parsed(content).archive != number:
         raise UsageError(
-            f"{str(to)!r} holds another archive, or one of {path} before it was resumed: name "
-            "another folder"
+            f"{str(place)!r} holds another archive, or one of {path} before it was resumed: name "
+            "another place"
         )
-    manifest = checked(to, lambda done, of: on_progress(done, of, "verified")).manifest
-    database.rows("end_archive", path=path, archive=number, remove=False)
-    return Archived(manifest, digest_of(content))
+    return content
+
+
+def _verified(
+    database: Database, place: ArchivePlace, content: bytes, on_progress: OnProgress
+) -> Manifest:
+    """Read an archive back; raise `ArchiveDamaged` if it is not what was written."""
+    seal = str(database.value("archive_seal", manifest=digest_of(content)))
+    try:
+        found = checked(place, lambda done, of: on_progress(done, of, "verified"))
+    except ArchiveDamaged as error:
+        raise _not_kept(error.file, error.why) from error
+    if found.digest != digest_of(content) or found.seal != seal:
+        raise _not_kept(manifests.NAME, "it or its seal is not what was written")
+    return found.manifest
+
+
+def _not_kept(file: str, why: str) -> ArchiveDamaged:
+    return ArchiveDamaged(
+        file, f"{why}. Nothing was removed: archive the campaign to another place"
+    )
 
 
 @dataclass(slots=True)
@@ -91,110 +127,101 @@ class _Writing:
     database: Database
     blobs: BlobStore
     path: str
-    to: Path
-    number: str
-    tasks: int
+    to: ArchivePlace
+    begun: dict[str, Any]
     on_progress: OnProgress
     range_tasks: int
-    entries: list[FileEntry] = field(default_factory=list)
-    task_ids: Ids = field(default_factory=Ids)
-    session_ids: Ids = field(default_factory=Ids)
+    progress: FinishedSteps
 
     def write(self) -> bytes:
         """Write all files; return the content of the manifest."""
-        progress = files.Steps(self.to, self.number)
-        kept = FolderBlobs(_made(self.to / BLOBS))
+        kept = self.to.blobs()
         campaigns = list(self._rows("archived_campaigns", path=self.path))
-        done = 0
+        whole, done = ArchiveStep(), 0
         for place, row in enumerate(campaigns, 1):
             campaign = dict(zip(TABLES["campaigns"], row, strict=True))
-            done = self._campaign(progress, kept, place, campaign, done)
-        self.entries += self._table("campaigns", 0, 0, campaigns)
-        listed = sorted(self.entries, key=FileEntry.place)
-        stored, lost = self._blobs(listed)
+            for step in self._campaign(kept, place, campaign):
+                whole.add(step)
+                done += step.tasks
+                self.on_progress(done, max(int(self.begun["tasks"]), done), "archived")
+        self._table(whole, "campaigns", 0, 0, campaigns)
+        begun_at: datetime = self.begun["begun_at"]
         manifest = Manifest(
-            archive=self.number,
+            archive=str(self.begun["archive"]),
             path=self.path,
             release=VERSION,
-            created_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            created_at=begun_at.astimezone(timezone.utc).isoformat(timespec="seconds"),
             campaigns=len(campaigns),
             tasks=done,
-            task_ids=self._ids(listed, "tasks"),
-            session_ids=self._ids(listed, "sessions"),
-            blobs=stored,
-            lost_blobs=lost,
-            files=tuple(listed),
+            task_ids=whole.task_ids,
+            session_ids=whole.session_ids,
+            blobs=whole.stored,
+            lost_blobs=whole.lost,
+            files=tuple(sorted(whole.files, key=FileEntry.place)),
         )
         content = manifest.encoded()
         seal = self.database.value("archive_seal", manifest=digest_of(content))
-        files.write(self.to, manifests.SEAL, f"{seal}\n".encode())
-        files.write(self.to, manifests.NAME, content)
-        progress.end()
+        require_no_other(self.to, manifest.archive)
+        self.to.write(manifests.SEAL, f"{seal}\n".encode())
+        self.to.write(manifests.NAME, content)
         return content
 
     def _campaign(
-        self,
-        progress: files.Steps,
-        kept: FolderBlobs,
-        place: int,
-        campaign: dict[str, Any],
-        done: int,
-    ) -> int:
-        """Write the files of a campaign; return how many tasks there are with those before it."""
+        self, kept: BlobStore, place: int, campaign: dict[str, Any]
+    ) -> Iterator[ArchiveStep]:
+        """Write the files of a campaign; yield its steps."""
         part = last = 0
         while last < _LAST_ID:
-            known = progress.steps.get((place, part))
-            if known is None or not all(files.is_intact(self.to, file) for file in known[1]):
-                upto, written = self._step(kept, place, part, last, campaign)
-                progress.note(place, part, upto, written)
-            else:
-                upto, written = known
-            self.entries += written
-            done += sum(file.rows for file in written if file.table == "tasks")
-            self.on_progress(done, max(self.tasks, done), "archived")
-            last = upto if part else 0
+            step = self.progress.steps.get((place, part))
+            if step is None or not all(map(self.to.is_intact, step.files)):
+                step = self._step(kept, place, part, last, campaign)
+                self.progress.note(place, part, step)
+            yield step
+            last = step.last if part else 0
             part += 1
-        return done
 
     def _step(
-        self, kept: FolderBlobs, place: int, part: int, after: int, campaign: dict[str, Any]
-    ) -> tuple[int, list[FileEntry]]:
-        """Write the files of a range, or of the campaign itself; return the last id, and them."""
-        words = {"campaign": campaign["campaign_id"]}
-        upto = 0
+        self, kept: BlobStore, place: int, part: int, after: int, campaign: dict[str, Any]
+    ) -> ArchiveStep:
+        """Write the files of a range, or of the campaign itself."""
+        words, step = {"campaign": campaign["campaign_id"]}, ArchiveStep()
         if part:
             last = self.database.value(
                 "archived_range", **words, after=after, most=self.range_tasks
             )
-            upto = _LAST_ID if last is None else int(last)
-            words |= {"after": after, "upto": upto}
+            step.last = _LAST_ID if last is None else int(last)
+            words |= {"after": after, "upto": step.last}
         named: dict[str, int] = {} if part else _inputs(campaign["inputs"])
-        written = []
         for table in RANGES if part else OF_CAMPAIGN:
             rows = _noting(table, self._rows(f"archived_{table}", **words), named)
-            written += self._table(table, place, part, rows)
-        written += self._table("blobs", place, part, self._kept(kept, named))
-        return upto, written
+            self._table(step, table, place, part, rows)
+        self._table(step, "blobs", place, part, self._kept(kept, named))
+        return step
 
     def _table(
-        self, table: str, place: int, part: int, rows: Iterable[tuple[Any, ...]]
-    ) -> list[FileEntry]:
-        """Write a file; return it, or nothing if there are no rows: it is left out."""
-        name, fill = file_name(table, place, part), partial(tables.write, table=table, rows=rows)
-        entry = files.write_table(self.to, name, fill)
-        return [] if entry is None else [entry]
+        self, step: ArchiveStep, table: str, place: int, part: int, rows: Iterable[tuple[Any, ...]]
+    ) -> None:
+        """Write a file of a step, unless there are no rows: it is left out."""
+        counting = _counting(step, table, rows)
+        name, fill = (
+            file_name(table, place, part),
+            partial(tables.write, table=table, rows=counting),
+        )
+        entry = self.to.write_table(name, fill)
+        if entry is not None:
+            step.files.append(entry)
 
     def _rows(self, name: str, **words: object) -> Iterator[tuple[Any, ...]]:
         with self.database.transaction() as statements, statements.table(name, **words) as table:
             yield from table[1]
 
-    def _kept(self, kept: FolderBlobs, named: dict[str, int]) -> Iterator[tuple[str, int, bool]]:
+    def _kept(self, kept: BlobStore, named: dict[str, int]) -> Iterator[tuple[str, int, bool]]:
         """Copy blobs to the archive, unless they are there; yield a row for each."""
         for digest in sorted(named):
             size = self._copied(kept, digest)
             yield digest, named[digest] if size is None else size, size is not None
 
-    def _copied(self, kept: FolderBlobs, digest: str) -> int | None:
+    def _copied(self, kept: BlobStore, digest: str) -> int | None:
         """Return the size of a blob that is in the archive now; None if its store has lost it."""
         with suppress(NotFound):
             return kept.size(digest)
@@ -203,29 +230,14 @@ class _Writing:
             return size if found == digest else None
         return None
 
-    def _ids(self, listed: Iterable[FileEntry], table: str) -> Ids:
-        ids = Ids()
-        for entry in listed:
-            if entry.table == table:
-                with files.reading(self.to, entry, verify=False) as stream:
-                    for number in tables.ends(stream):
-                        ids = ids.with_(number)
-        return ids
 
-    def _blobs(self, listed: Iterable[FileEntry]) -> tuple[int, int]:
-        """Return how many blobs are in the archive, and how many were lost before."""
-        stored = lost = 0
-        for entry in listed:
-            if entry.table == "blobs":
-                with files.reading(self.to, entry, verify=False) as stream:
-                    for row in tables.read(stream, "blobs", entry.name):
-                        stored, lost = stored + row["stored"], lost + (not row["stored"])
-        return stored, lost
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+def _counting(
+    step: ArchiveStep, table: str, rows: Iterable[tuple[Any, ...]]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows, and count them in a step."""
+    for row in rows:
+        step.count(table, row)
+        yield row
 
 
 def _inputs(inputs: str) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Store of blobs in S3, or a server that speaks its protocol.
+"""Objects in S3, or a server that speaks its protocol; the store of blobs there.
 
 The only module that imports obstore.
 """
@@ -45,19 +45,21 @@ _FOUND_BY_OBSTORE: Final = (
 )
 
 
-class S3Blobs(BlobStore):
-    """Keeps blobs under s3://bucket/prefix, with the names of `FolderBlobs`.
+class S3Objects:
+    """Objects under s3://bucket/prefix, each by its name below the prefix.
 
     An object appears whole or not at all. Parts that a killed process has uploaded are never
     visible; the bucket's rule for incomplete uploads removes them. A request that fails is repeated
-    some times, within 20 s.
+    some times, within 20 s. All methods raise `Unavailable` if the server fails or refuses.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, named_by: str) -> None:
         """Raise `UsageError` if the address or the files of AWS are wrong, or obstore is missing.
 
         Credentials, region and endpoint come from the places that AWS's own tools read: the
         environment, the files of a profile (`AWS_PROFILE`), or a machine of AWS; never the address.
+
+        named_by: what people correct if there is no such bucket.
         """
         address = _ADDRESS.fullmatch(url)
         if address is None:  # it may contain a password, so the error does not repeat it
@@ -74,7 +76,9 @@ class S3Blobs(BlobStore):
             from obstore.store import S3Store  # noqa: PLC0415
         except ImportError:
             raise ExtraMissing(f"{url} needs obstore", "s3") from None
-        self._url = url
+        #: The address, without a slash at its end.
+        self.url = url.rstrip("/")
+        self._named_by = named_by
         self._s3 = obstore
         self._refusals = (PermissionDeniedError, UnauthenticatedError)
         try:
@@ -87,69 +91,110 @@ class S3Blobs(BlobStore):
         except (obstore.exceptions.BaseError, ValueError) as error:
             raise UsageError(f"{url}: {_first_line(error)}") from None
 
-    def size(self, digest: str) -> int:
-        """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
-        with self._translated(digest):
-            return int(self._s3.head(self._store, _key(digest))["size"])
+    def size(self, name: str) -> int:
+        """Return the length of an object in bytes; raise `NotFound` if it is not here."""
+        with self._translated(name):
+            return int(self._s3.head(self._store, name)["size"])
 
-    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
+    def read(self, name: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield an object from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
         if end is not None and offset >= end:
             return
         part: Any = {"offset": offset} if end is None else (offset, end)
         whole = not offset and end is None
-        with self._translated(digest):
+        with self._translated(name):
             options: Any = None if whole else {"range": part}
             try:
-                found = self._s3.get(self._store, _key(digest), options=options)
+                found = self._s3.get(self._store, name, options=options)
             except self._s3.exceptions.GenericError:
-                if offset and offset >= self.size(digest):  # S3 refuses such a range
+                if offset and offset >= self.size(name):  # S3 refuses such a range
                     return
                 raise
             yield from parts(map(bytes, found.stream(min_chunk_size=1)))
 
-    def remove_archive(self, digest: str) -> None:
-        """Remove an object; nothing if it is not here."""
-        with suppress(NotFound), self._translated(digest):
-            self._s3.delete(self._store, _key(digest))
+    def put(self, name: str, size: int, chunks: Iterable[bytes]) -> None:
+        """Store an object of `size` bytes in place of what has its name.
 
-    def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
-        with suppress(NotFound):
-            if self.size(digest) == size:
-                return
+        chunks: can be iterated again.
+        """
         data = b"".join(chunks) if size <= PART_BYTES else chunks
-        with self._translated(digest):
+        with self._translated(name):
             try:
                 self._s3.put(
                     self._store,
-                    _key(digest),
+                    name,
                     data,
                     use_multipart=size > PART_BYTES,
                     chunk_size=PART_BYTES,
                     max_concurrency=PARTS_AT_A_TIME,
                 )
             except FileNotFoundError:
-                raise Unavailable(
-                    f"{self._url}: there is no such bucket; create it, or correct TASKQ_BLOBS"
-                ) from None
+                raise self._no_bucket() from None
+
+    def remove(self, name: str) -> None:
+        """Remove an object; nothing if it is not here."""
+        with suppress(NotFound), self._translated(name):
+            self._s3.delete(self._store, name)
+
+    def first(self) -> str | None:
+        """Return the name of some object; None if there are none."""
+        with self._translated("the list of its objects"):
+            try:
+                for page in self._s3.list(self._store, chunk_size=1):
+                    for found in page:
+                        return str(found["path"])
+            except self._s3.exceptions.GenericError as error:
+                if "404 Not Found" in _first_line(error):
+                    raise self._no_bucket() from None
+                raise
+        return None
+
+    def _no_bucket(self) -> Unavailable:
+        return Unavailable(
+            f"{self.url}: there is no such bucket; create it, or correct {self._named_by}"
+        )
 
     @contextmanager
-    def _translated(self, digest: str) -> Iterator[None]:
+    def _translated(self, name: str) -> Iterator[None]:
         try:
             yield
         except TaskqError:
             raise
         except FileNotFoundError:
-            raise NotFound(f"{self._url} has no blob {digest}") from None
-        except self._refusals as error:
-            raise Unavailable(
-                f"{self._url} refuses blob {digest}: check the credentials and their rights: "
-                f"{_first_line(error)}"
-            ) from error
+            raise NotFound(f"{self.url} has no {name}") from None
         except (self._s3.exceptions.BaseError, OSError) as error:
-            raise Unavailable(
-                f"{self._url} fails at blob {digest}; try again later: {_first_line(error)}"
-            ) from error
+            why = _first_line(error)
+            if isinstance(error, self._refusals) or "403 Forbidden" in why:  # of a list
+                raise Unavailable(
+                    f"{self.url} refuses {name}: check the credentials and their rights: {why}"
+                ) from error
+            raise Unavailable(f"{self.url} fails at {name}; try again later: {why}") from error
+
+
+class S3Blobs(BlobStore):
+    """Keeps blobs under s3://bucket/prefix, with the names of `FolderBlobs`."""
+
+    def __init__(self, url: str, *, named_by: str = "TASKQ_BLOBS") -> None:
+        """Raise as `S3Objects` does."""
+        self._objects = S3Objects(url, named_by=named_by)
+
+    def size(self, digest: str) -> int:
+        """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
+        return self._objects.size(_key(digest))
+
+    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
+        return self._objects.read(_key(digest), offset, end)
+
+    def remove_archive(self, digest: str) -> None:
+        """Remove an object; nothing if it is not here."""
+        self._objects.remove(_key(digest))
+
+    def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
+        with suppress(NotFound):
+            if self.size(digest) == size:
+                return
+        self._objects.put(_key(digest), size, chunks)
 
 
 def _key(digest: str) -> str:

@@ -195,6 +195,7 @@ class ArchiveDamaged(TaskqError):
 
     Attributes:
         file: Its name in the archive.
+        why: What is wrong with it.
     """
 
     exit_code = 65
@@ -202,6 +203,7 @@ class ArchiveDamaged(TaskqError):
     def __init__(self, file: str, why: str) -> None:
         super().__init__(f"archive: {file}: {why}")
         self.file = file
+        self.why = why
 
 
 class FunctionChanged(Conflict):

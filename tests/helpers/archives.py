@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from taskq import Campaign, CampaignSpec, Client, Seed
+from taskq.archives.opening import Where
 from taskq.archives.writing import Archived, archive
 from taskq.db.connections import Database
 from taskq.files.blobs import open_blobs
@@ -58,7 +59,7 @@ def ended(queue: Client, hire: Callable[..., ScriptedAgent], folder: Path) -> Ca
     return campaign
 
 
-def archived(database: Database, to: Path, path: str = "/c", *, range_tasks: int = 3) -> Archived:
+def archived(database: Database, to: Where, path: str = "/c", *, range_tasks: int = 3) -> Archived:
     """Archive a campaign in small ranges."""
     blobs = open_blobs(database)
     return archive(database, blobs, path, to, lambda *_: None, range_tasks=range_tasks)

@@ -5,7 +5,8 @@
 moto keeps all in memory. So each object that was put in one request is also a file in
 `FOLDER/kept` before that is acknowledged, and is put again at the next start. `FOLDER/faults` has a
 status and a pattern: requests with such a line, which ends with the key of who asks, get that
-status instead.
+status instead. Words in place of a status lie: `other`, another byte in the midst of the answer;
+`former`, what was put under the name at first; `empty`, a list without objects.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Application:
     def __init__(self, folder: Path) -> None:
         self._faults, self._kept = folder / "faults", folder / "kept"
         self._kept.mkdir(exist_ok=True)
+        self._former: dict[str, bytes] = {}
         self._moto = DomainDispatcherApplication(create_backend_app)
         moto = Client(self._moto)
         assert moto.put(f"/{BUCKET}").status_code == 200
@@ -51,16 +53,41 @@ class Application:
         status, _, pattern = fault.partition(" ")
         key = re.search("Credential=([^/]+)", environ.get("HTTP_AUTHORIZATION", ""))
         if fault and re.fullmatch(pattern, f"{method} {path}?{query} {key[1] if key else ''}"):
+            if not status.isdecimal():
+                return self._lie(status, path, environ, start_response)
             start_response(f"{status} As Ordered", [("Content-Length", "0")])
             return []
         if method == "PUT" and not query:
+            self._former.setdefault(path, data)
             file = self._kept / quote(path, safe="")
             unfinished = file.with_name(f".{file.name}.{id(environ)}")
             unfinished.write_bytes(data)
             unfinished.replace(file)
         if method == "DELETE" and not query:
             (self._kept / quote(path, safe="")).unlink(missing_ok=True)
-        return self._moto(environ, start_response)
+        answer: Iterable[bytes] = self._moto(environ, start_response)
+        return answer
+
+    def _lie(
+        self, lie: str, path: str, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        """Answer with other content than there is."""
+        said: list[Any] = []
+
+        def start(*words: Any) -> None:
+            said[:] = words
+
+        body = bytearray(b"".join(self._moto(environ, start)))
+        if lie == "other" and body:
+            body[len(body) // 2] ^= 1
+        elif lie == "former":
+            body[:] = self._former[path]
+        elif lie == "empty":
+            body[:] = re.sub(rb"<Contents>.*</Contents>", b"", bytes(body), flags=re.DOTALL)
+        status, headers, *_ = said
+        kept = [pair for pair in headers if pair[0].lower() != "content-length"]
+        start_response(status, [*kept, ("Content-Length", str(len(body)))])
+        return [bytes(body)]
 
 
 class Quiet(WSGIRequestHandler):

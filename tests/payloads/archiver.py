@@ -1,8 +1,8 @@
 """Archives a campaign, or restores an archive, and dies at a given write to the disk or database.
 
-Arguments: archive or restore, the DSN, the campaign, the folder, tasks of a range or rows of a
-step, and how many times it may force something to disk, or change the database, before it is
-killed; 0: any number.
+Arguments: archive or restore, the DSN, the campaign, the place, tasks of a range or rows of a
+step, and how many times it may force something to disk, upload, or change the database, before it
+is killed; 0: any number.
 At the end it prints by how many bytes its memory grew.
 """
 
@@ -12,17 +12,18 @@ import os
 import resource
 import signal
 import sys
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 from taskq.archives import restoring, writing
 from taskq.db.connections import Database
 from taskq.db.statements import Statements
 from taskq.files.blobs import open_blobs
+from taskq.files.s3_store import S3Objects
 from taskq.results.parquet import require_pyarrow
 
 
-def main(what: str, dsn: str, path: str, folder: str, range_tasks: str, steps: str) -> None:
+def main(what: str, dsn: str, path: str, place: str, range_tasks: str, steps: str) -> None:
     """Do it."""
     if int(steps):
         die_after(int(steps))
@@ -32,9 +33,9 @@ def main(what: str, dsn: str, path: str, folder: str, range_tasks: str, steps: s
     blobs = open_blobs(database)
     number = int(range_tasks)
     if what == "archive":
-        writing.archive(database, blobs, path, Path(folder), lambda *_: None, range_tasks=number)
+        writing.archive(database, blobs, path, place, lambda *_: None, range_tasks=number)
     else:
-        restoring.restore(database, blobs, Path(folder), path, lambda *_: None, step_rows=number)
+        restoring.restore(database, blobs, place, path, lambda *_: None, step_rows=number)
     database.close()
     sys.stdout.write(f"{peak() - before}\n")
 
@@ -42,7 +43,7 @@ def main(what: str, dsn: str, path: str, folder: str, range_tasks: str, steps: s
 def die_after(steps: int) -> None:
     """Kill this process at its next-but-`steps` write to the disk or to the database."""
     left = [steps]
-    synced, rows = os.fsync, Statements.rows
+    synced, rows, put = os.fsync, Statements.rows, S3Objects.put
 
     def count() -> None:
         left[0] -= 1
@@ -58,7 +59,12 @@ def die_after(steps: int) -> None:
             count()
         return rows(self, name, **values)
 
+    def uploaded(self: S3Objects, name: str, size: int, chunks: Iterable[bytes]) -> None:
+        count()
+        put(self, name, size, chunks)
+
     os.fsync = fsync
+    S3Objects.put = uploaded  # type: ignore[method-assign]
     Statements.rows = counted  # type: ignore[method-assign]
 
 

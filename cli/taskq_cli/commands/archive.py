@@ -11,11 +11,13 @@ from typing import Final
 
 import click
 
+from taskq.archives.manifest import MAX_BYTES, NAME
+from taskq.archives.opening import open_place
 from taskq.archives.restoring import restore as read_archive
 from taskq.archives.writing import archive as write_archive
 from taskq.db.connections import Database
 from taskq.files.blobs import open_blobs
-from taskq.model.errors import NotOverGateway, UsageError
+from taskq.model.errors import NotOverGateway
 from taskq.model.words import counted
 from taskq_cli.display.output import write_record
 from taskq_cli.display.progress import chunk_display
@@ -29,7 +31,12 @@ MOST_MEMORY_BYTES: Final = 1 << 32
 
 @click.command()
 @path_argument()
-@click.option("--to", metavar="DEST", required=True, help="A new folder for the archive.")
+@click.option(
+    "--to",
+    metavar="DEST",
+    required=True,
+    help="A new folder for the archive, or s3://bucket/prefix.",
+)
 @click.option("--remove", is_flag=True, help="Then remove the campaign from the queue.")
 @blobs_option
 @yes_option
@@ -37,9 +44,9 @@ MOST_MEMORY_BYTES: Final = 1 << 32
 def archive(
     invocation: Invocation, *, path: str, to: str, remove: bool, blobs: str | None, yes: bool
 ) -> None:
-    """Archive the ended campaign at PATH, with all below it, to a folder.
+    """Archive an ended campaign, with all below it, to a folder or S3.
 
-    The folder gets all that the queue knows: settings and recipes, tasks with keys and payloads,
+    The archive gets all that the queue knows: settings and recipes, tasks with keys and payloads,
     all attempts with their results and output, and the files, each once. Tables are Parquet files,
     which DuckDB, pandas and polars read. The archive is read back and verified at the end.
 
@@ -48,18 +55,17 @@ def archive(
 
     Example:
       taskq campaign archive /demo --to /archive/demo
-      taskq campaign archive /demo --to /archive/demo --remove --yes
+      taskq campaign archive /demo --to s3://archives/demo --remove --yes
     """
-    if "://" in to:
-        raise UsageError(f"{to}: an archive is written to a folder; copy the folder there")
+    place = open_place(to)
     if remove:
-        confirm(f"Archive {path} to {to} and remove it from the queue?", yes=yes)
+        confirm(f"Archive {path} to {place} and remove it from the queue?", yes=yes)
         invocation.make_room()
     with invocation.client() as client:
         database = direct(client.queries)
         store = open_blobs(database, blobs)
         with resumable(), chunk_display(f"archiving {path}") as show:
-            made = write_archive(database, store, path, Path(to), show)
+            made = write_archive(database, store, path, place, show)
         if remove:
             number = made.manifest.archive
             with resumable(), chunk_display(f"deleting {path}") as show:
@@ -75,10 +81,12 @@ def archive(
     then = (
         "removed from the queue" if remove else "archived, and refuses changes until it is resumed"
     )
-    text = f"{tasks} are in {to}, verified. The campaign {path} is {then}.\nDigest: {made.digest}"
+    text = (
+        f"{tasks} are in {place}, verified. The campaign {path} is {then}.\nDigest: {made.digest}"
+    )
     record = {
         "path": path,
-        "archive": to,
+        "archive": str(place),
         "digest": made.digest,
         "tasks": made.manifest.tasks,
         "campaigns": made.manifest.campaigns,
@@ -89,29 +97,32 @@ def archive(
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("archive", type=click.Path())
 @click.option("--as", "to", metavar="PATH", help="Restore to this path instead of the old one.")
 @blobs_option
 @shared_options
-def restore(invocation: Invocation, *, folder: Path, to: str | None, blobs: str | None) -> None:
-    """Restore the campaign of the archive in FOLDER, with all below it.
+def restore(invocation: Invocation, *, archive: str, to: str | None, blobs: str | None) -> None:
+    """Restore the campaign of an archive, with all below it.
 
-    The archive is checked first: digests, types, and whether all of it fits together. In the
-    database that has made it the campaign gets the ids that it had, if they are free; elsewhere new
-    ones. Nobody can claim or change it until it is whole. Repeat an interrupted command to
-    continue, or remove the campaign.
+    ARCHIVE is a folder, or s3://bucket/prefix. It is checked first: digests, types, and whether
+    all of it fits together. In the database that has made it the campaign gets the ids that it had,
+    if they are free; elsewhere new ones. Nobody can claim or change it until it is whole. Repeat an
+    interrupted command to continue, or remove the campaign.
 
     A restored campaign has the program that the archive names: agents run it if you retry tasks.
 
     Example:
       taskq campaign restore /archive/demo
-      taskq campaign restore /archive/demo --as /old/demo
+      taskq campaign restore s3://archives/demo --as /old/demo
     """
+    place = open_place(archive)
+    # The first request makes a thread for each core, which must not count below.
+    place.content_of(NAME, MAX_BYTES)
     with invocation.client() as client, bounded_memory():
         database = direct(client.queries)
         store = open_blobs(database, blobs)
-        with resumable(), chunk_display(f"restoring {folder}") as show:
-            made = read_archive(database, store, folder, to, show)
+        with resumable(), chunk_display(f"restoring {place}") as show:
+            made = read_archive(database, store, place, to, show)
     below = f", with {counted(made.campaigns - 1, 'campaign')} below" if made.campaigns > 1 else ""
     whose = "" if made.is_own else "\nIt was made by another database: ids and owner are new."
     text = f"The campaign {made.path} is restored{below}: {counted(made.tasks, 'task')}.{whose}"

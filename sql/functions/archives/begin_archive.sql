@@ -2,7 +2,7 @@
 -- somebody resumes or removes the campaign.
 --
 -- archive: the number of this archive; the one from before, if the campaign is archived already.
--- tasks: how many it has with all below.
+-- tasks: how many it has with all below. begun_at: when this archive was begun.
 -- Error TQ404: no such campaign. Error TQ400: the root. Error TQ409: tasks have not ended; a campaign above or below is
 --     archived; it is being restored.
 --
@@ -13,7 +13,8 @@
 -- @roles operator
 -- @gateway no
 -- @plan generic by-key
-create or replace function taskq.begin_archive(p_path text, out archive uuid, out tasks bigint)
+create or replace function taskq.begin_archive(
+    p_path text, out archive uuid, out tasks bigint, out begun_at timestamptz)
 language plpgsql
 as $$
 declare
@@ -55,12 +56,13 @@ begin
             using errcode = 'TQ409';
     end if;
     if v_status = 'archived' then
-        select a.number into archive from taskq.archive a where a.campaign_id = v_id;
+        select a.number, a.begun_at into archive, begun_at from taskq.archive a where a.campaign_id = v_id;
         return;
     end if;
     archive := gen_random_uuid();
+    begun_at := clock_timestamp();
     insert into taskq.archive (campaign_id, number, status_before, begun_at, login)
-    values (v_id, archive, v_status, clock_timestamp(), session_user)
+    values (v_id, archive, v_status, begun_at, session_user)
         on conflict (campaign_id) do update
        set number = excluded.number, status_before = excluded.status_before, begun_at = excluded.begun_at,
            login = excluded.login;

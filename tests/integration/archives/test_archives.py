@@ -215,4 +215,4 @@ def test_command_archives_and_removes_only_if_asked(
     with pytest.raises(UnknownCampaign):
         queue.campaign("/c")
     assert (tmp_path / "a/manifest.json").exists()
-    assert taskq.refused("campaign", "archive", "/c", "--to", "s3://bucket/a")[0] == 2
+    assert taskq.refused("campaign", "archive", "/c", "--to", "gs://bucket/a")[0] == 2

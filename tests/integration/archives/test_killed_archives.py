@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Seed
+from taskq import Campaign, CampaignSpec, Client, Conflict, Seed
 from taskq.archives import manifest as manifests
+from taskq.archives.writing import archive
 from taskq.db.connections import Database
+from taskq.files.blobs import open_blobs
 from tests.fixtures.queues import Hire
 from tests.helpers.archives import archived, archiver, ended
 from tests.helpers.campaigns import TRUE
@@ -56,16 +58,35 @@ def test_finished_ranges_are_not_written_again_after_a_kill(
 
 
 @pytest.mark.thorough
-def test_campaign_that_was_resumed_in_between_is_archived_anew(
+def test_campaign_that_was_resumed_in_between_is_archived_elsewhere(
     dsn: str, database: Database, campaign: Campaign, tmp_path: Path
 ) -> None:
+    """The command from before may still run, and would write among the new files."""
     to = tmp_path / "a"
     assert archiver("archive", dsn, "/c", to, 3, 25).returncode == -signal.SIGKILL
     campaign.resume()
     campaign.seed([Seed({}, "later")])
     campaign.cancel()
     campaign.resume()
-    assert archived(database, to).manifest.tasks == 15
+    with pytest.raises(Conflict, match=r"unfinished archive .* name another place"):
+        archived(database, to)
+    assert archived(database, tmp_path / "b").manifest.tasks == 15
+
+
+def test_second_command_on_the_same_folder_is_refused(
+    database: Database, campaign: Campaign, tmp_path: Path
+) -> None:
+    """While the first one writes; the archive of the first is whole."""
+    refused: list[str] = []
+
+    def meanwhile(*_: object) -> None:
+        with pytest.raises(Conflict, match="another command writes an archive to"):
+            archived(database, tmp_path / "a", "/c/below")
+        refused.append("refused")
+
+    archive(database, open_blobs(database), "/c", tmp_path / "a", meanwhile, range_tasks=3)
+    assert refused
+    assert campaign.status().state == "archived"
 
 
 @pytest.mark.thorough

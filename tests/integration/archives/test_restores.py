@@ -11,7 +11,6 @@ import psycopg
 import pytest
 
 from taskq import Client, Conflict, Seed
-from taskq.archives import folder as files
 from taskq.archives.manifest import NAME, SEAL
 from taskq.archives.restoring import Restored, restore
 from taskq.db.connections import Database
@@ -191,7 +190,7 @@ def test_archive_of_another_database_gives_its_campaign_to_nobody_else(
     postgres.execute("update taskq.campaign set owner = 'ada' where path = '/c'")
     archived(queue.queries, archive.parent / "b")  # type: ignore[arg-type]
     queue.campaign("/c").remove()
-    files.write(archive.parent / "b", SEAL, b"0" * 64)
+    (archive.parent / "b" / SEAL).write_bytes(b"0" * 64)
     assert not restored(queue, archive.parent / "b").is_own
     assert queue.owners.of("/c") != "ada"
     tokens = "select count(*) from taskq.attempt a join taskq.session s using (session_id)"

@@ -15,7 +15,7 @@ import pytest
 from taskq.files import s3_store as s3
 from taskq.files.blob_store import CHUNK_BYTES
 from taskq.files.large_results import resolved
-from taskq.files.s3_store import PART_BYTES, S3Blobs
+from taskq.files.s3_store import PART_BYTES, S3Blobs, S3Objects
 from taskq.model.errors import NotFound, ResultLost, Unavailable, UsageError
 from tests.fixtures.s3_servers import BUCKET, S3Server
 from tests.helpers.waiting import wait_until
@@ -186,7 +186,7 @@ def test_damaged_object_is_noticed_by_who_reads_it(
     blobs = S3Blobs(address)
     digest, _ = blobs.put([b'{"x": 1}'])
     name = f"{digest[:2]}/{digest}"
-    blobs._s3.put(blobs._store, name, b'{"x": 2}')  # noqa: SLF001
+    S3Objects(address, named_by="nothing").put(name, 8, [b'{"x": 2}'])
     assert server.objects(prefix) == [name]
     with pytest.raises(ResultLost, match="is damaged"):
         resolved({"taskq_blob": {"digest": digest}}, blobs)
