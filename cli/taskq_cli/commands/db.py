@@ -233,14 +233,28 @@ def revoke(invocation: Invocation, *, role: str, login: str, dry_run: bool) -> N
 
 
 @db.command("roles")
+@click.option(
+    "--sql",
+    "as_sql",
+    is_flag=True,
+    help="Print statements for psql that make these roles on another server.",
+)
 @shared_options
-def roles_(invocation: Invocation) -> None:
+def roles_(invocation: Invocation, *, as_sql: bool) -> None:
     """List the logins that have roles.
 
-    Example:
+    --sql is for a restore on another server: it also has the owner of the schema and the members of
+    groups, and no passwords.
+
+    Examples:
       taskq db roles
+      taskq db roles --sql > roles.sql
     """
     with invocation.client() as client:
+        if as_sql:
+            for statement in roles.as_sql(client.database):
+                click.echo(statement)
+            return
         found = roles.granted(client.database)
     records = [{"login": login, "roles": its} for login, its in found.items()]
     write_records(invocation.output, records, [Column("login"), Column("roles")])

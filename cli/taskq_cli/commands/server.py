@@ -57,6 +57,7 @@ def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
     record = as_record(info) | {"redis": None if redis is None else redis.url}
     shown = {
         "server": f"PostgreSQL {info.version_text}, pid {info.pid}",
+        "programs": info.bin_dir,
         "data": info.data_dir,
         "log": info.log_file,
         "dsn": info.dsn,

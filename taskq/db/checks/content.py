@@ -87,7 +87,8 @@ def read_rights(queries: Queries) -> list[Row]:
         asked.append({"logins": logins, "functions": granted_functions(known), "columns": columns})
     rows = queries.rows("check_rights", asked=json.dumps(asked))
     roles_of = {login: roles for roles, logins in alike.items() for login in logins}
-    return [{"logins": len(roles_of), "roles": (), "login": None}] + [
+    gone = [row["login"] for row in queries.rows("gone_logins")]
+    return [{"logins": len(roles_of), "gone": gone, "roles": (), "login": None}] + [
         {**row, "roles": roles_of.get(row["login"], ())} for row in rows
     ]
 
@@ -95,9 +96,17 @@ def read_rights(queries: Queries) -> list[Row]:
 def rights(rows: list[Row]) -> Iterator[ServerFinding]:
     """Judge the rights of logins."""
     summary, *wrong = rows
-    if not wrong:
+    if not wrong and not summary["gone"]:
         number = counted(summary["logins"], "login")
         yield ServerFinding(FINE, f"The rights of {number} are those of their roles.")
+    if summary["gone"]:
+        yield ServerFinding(
+            ADVICE,
+            f"{counted(len(summary['gone']), 'login')} with roles here have been dropped: after a "
+            "restore on another server, these numbers may be those of others.",
+            "any `taskq db grant` or `taskq db revoke` forgets them; do one before the next dump",
+            {"gone": summary["gone"]},
+        )
     by_login: dict[str, list[Row]] = {}
     for row in wrong:
         by_login.setdefault(row["login"], []).append(row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -140,17 +141,21 @@ def test_place_where_nobody_can_write_is_not_to_be_tried_again(
     assert "TASKQ_HOME" in answer["text"]
 
 
-@pytest.mark.parametrize("major", ["13", "99"])
-def test_data_of_another_major_version_is_kept(place: Path, major: str) -> None:
-    """The error names the directory, both versions and a way out."""
+@pytest.mark.parametrize(
+    ("major", "way_out"),
+    [("13", r"follow docs/restoring\.md"), ("99", "Older programs never can")],
+)
+def test_data_of_another_major_version_is_kept(place: Path, major: str, way_out: str) -> None:
+    """The error names the directory, both versions and the ways out."""
     home = Home(place / "home")
     home.make(server_account(home.data))
     home.data.mkdir()
     (home.data / "PG_VERSION").write_text(f"{major}\n")
     if IS_ROOT:
         os.chown(home.data, ORDINARY_UID, -1)
-    with pytest.raises(ServerUnsuitable, match=rf"PostgreSQL {major}, but .*TASKQ_PG_BIN"):
+    with pytest.raises(ServerUnsuitable, match=rf"PostgreSQL {major}, but .*TASKQ_PG_BIN") as it:
         Server(home.path).up()
+    assert re.search(way_out, str(it.value))
     assert [path.name for path in home.data.iterdir()] == ["PG_VERSION"]
 
 
