@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
+from taskq.db.checks.upkeep import without_keeper
 from taskq.diagnosis import costs
 from taskq.diagnosis.blockers import SET_BACK, server_blocked, stood_still, was_set_back
 from taskq.diagnosis.facts import CampaignFacts, Facts
@@ -232,14 +233,12 @@ def _keeper(facts: Facts) -> Iterator[Reason]:
     """Say that nobody does the upkeep, if tasks wait for it."""
     status, since = facts.status, facts.upkeep.keeper_until
     silent = any(kind.silent for kind in facts.agents)
-    needed = status.delayed or status.working or silent
-    if not needed or (since and since >= facts.upkeep.now):
+    gap = without_keeper(since, facts.upkeep.now)
+    if not gap or not (status.delayed or status.working or silent):
         return
-    at = f" since {instant(since)}" if since else ""
     yield Reason(
         "no-keeper",
-        f"No keeper has acted{at}: delayed tasks stay delayed, and lost agents keep their tasks. "
-        "Gateways, `taskq keeper` and agents with a connection of their own do the upkeep.",
+        f"{gap} Gateways, `taskq keeper` and agents with a connection of their own do the upkeep.",
         tasks=status.delayed + status.working,
         blocks=not status.waiting,
         commands=[command("keeper")],

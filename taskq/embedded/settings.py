@@ -21,6 +21,7 @@ from taskq_agent.paths import exists
 ROLE: Final = "taskq"
 SHARED_BUFFERS_MIB: Final = (128, 1024)
 LOG_MIB: Final = (64, 4096)
+LEAST_SORT_MIB: Final = 256
 CGROUP_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -38,6 +39,7 @@ max_connections = 300
 shared_buffers = '{shared_buffers_mib}MB'
 max_wal_size = '{log_mib}MB'
 min_wal_size = '32MB'
+temp_file_limit = '{sort_mib}MB'
 checkpoint_timeout = '15min'
 checkpoint_completion_target = 0.9
 random_page_cost = 1.1
@@ -84,6 +86,7 @@ def write_settings(home: Home, account: Account, socket_dir: Path) -> Path:
         socket_dir=quoted(_list_item(os.fspath(socket_dir))),
         shared_buffers_mib=shared_buffers_mib(memory_bytes()),
         log_mib=log_mib(disk_bytes(home.path)),
+        sort_mib=sort_mib(disk_bytes(home.path)),
         sync_method=sync_method(),
         user_conf=quoted(os.fspath(user)),
     )
@@ -110,6 +113,11 @@ def log_mib(disk: int) -> int:
     """
     low, high = LOG_MIB
     return max(low, min(high, disk // 10 // MIB))
+
+
+def sort_mib(disk: int) -> int:
+    """Return how much a session may put into files of sorts, as MiB: a quarter of the disk."""
+    return max(LEAST_SORT_MIB, disk // 4 // MIB)
 
 
 def memory_bytes() -> int:

@@ -159,11 +159,12 @@ def older_than_ours(folder: Path, installation: Installation | None) -> None:
             "8443": gateway,
             "0.0.0.0": "127.0.0.1",  # noqa: S104  # it is not bound here
         }
-        assert shell.follow(PAGE, names, heading=NEW_SERVER) == 14
-        agents_end_what_is_left(shell, folder, gateway)
-        owner = f"postgresql://queue_owner@localhost:{new.port}/queue"
-        assert "no violations" in run(shell, f"taskq audit / --dsn {owner}")
-        run(shell, "kill %?gateway; wait")
+        try:
+            assert shell.follow(PAGE, names, heading=NEW_SERVER) == 14
+            agents_end_what_is_left(shell, folder, gateway)
+            assert "no violations" in run(shell, "taskq audit / --dsn $NEW")
+        finally:
+            shell.run("kill %?gateway; wait")
         with psycopg.connect(logins(new.dsn, database="queue")) as superuser:
             rows = superuser.execute(
                 "select r.rolconnlimit, r.rolsuper, pg_has_role('eve', 'chemists', 'usage')"

@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -21,6 +22,7 @@ from taskq.db.installed import Schema
 from taskq.db.storage_rights import open_places
 from taskq.model.columns import Column
 from taskq.model.words import counted
+from taskq.upkeep.keeper import Keeper
 from taskq_cli.display.output import (
     TABLE_ROWS,
     Record,
@@ -136,6 +138,10 @@ def check(invocation: Invocation) -> None:
     """
     found: list[Checked] = []
     with invocation.database() as database:
+        if invocation.address() is None and migrations.inspect(database).current:
+            # As each command does for an embedded queue, of which nobody else may take care.
+            with closing(Keeper(database)) as keeper:
+                keeper.round()
         found += checked(database)
     write_records(invocation.output, found, _CHECKS, limit=len(found))
     if invocation.output == "table":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.resources
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -11,8 +10,9 @@ from functools import cache
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.db.catalogue import ROLES, granted_functions
+from taskq.db.catalogue import ROLES, definition, granted_functions
 from taskq.db.checks.findings import ADVICE, FAULT, FINE, ServerFinding
+from taskq.db.checks.tables import TABLE, schema_text
 from taskq.db.installed import texts
 from taskq.db.rows import Row
 from taskq.model.words import command, counted
@@ -20,8 +20,9 @@ from taskq_agent.units import in_bytes
 
 _NAMED: Final = 3
 _BODY: Final = re.compile(r"\$\$(.*)\$\$", re.DOTALL)
+_DEFINER: Final = re.compile(r"^security definer$", re.MULTILINE)
+_SETTING: Final = re.compile(r"^set (\w+) = (.+)$", re.MULTILINE)
 _GRANT: Final = re.compile(r"grant select\s+(?:\(([^)]+)\)\s+)?on ([^{}]+?) to \{login\};")
-_TABLE: Final = re.compile(r"^table (\w+)", re.MULTILINE)
 _INDEX: Final = re.compile(r"^    (CREATE (?:UNIQUE )?INDEX (\w+) .*)$", re.MULTILINE)
 _KEY: Final = re.compile(r"^    (constraint (\w+) (?:PRIMARY KEY|UNIQUE) .*)$", re.MULTILINE)
 #: Dead rows of a table that are too many: so many, and more than the living ones.
@@ -30,16 +31,31 @@ _REINSTALL: Final = (
     "as the owner of the schema, `update taskq.installation set functions = ''` in psql, then "
     "`taskq db migrate`"
 )
+#: Gives all functions to the owner of the schema.
+_OWN_FUNCTIONS: Final = (
+    "do $$ begin execute (select string_agg(format("
+    "'alter routine %s owner to %s', p.oid::regprocedure, n.nspowner::regrole), ';') "
+    "from pg_proc p join pg_namespace n on n.oid = p.pronamespace "
+    "where n.nspname = 'taskq' and p.proowner <> n.nspowner); end $$"
+)
 
 
 @cache
 def bodies() -> dict[str, str]:
-    """Return the digest of the body of each function, by its name."""
+    """Return the digest of each function, by its name: of its body, as whom and how it runs."""
     return {
-        name: hashlib.md5(found[1].encode(), usedforsecurity=False).hexdigest()
+        name: _digest(definition(name, text), found[1])
         for name, text in texts("functions")
         if (found := _BODY.search(text))
     }
+
+
+def _digest(text: str, body: str) -> str:
+    before = text.partition("\nas $$\n")[0]
+    as_owner = "true" if _DEFINER.search(before) else "false"
+    settings = sorted(f"{name}={value}" for name, value in _SETTING.findall(before))
+    parts = "|".join((body, as_owner, *settings))
+    return hashlib.md5(parts.encode(), usedforsecurity=False).hexdigest()
 
 
 def read_functions(queries: Queries) -> list[Row]:
@@ -55,10 +71,11 @@ def functions(rows: list[Row]) -> Iterator[ServerFinding]:
         )
         return
     names = [f"{row['name']} ({row['state']})" for row in rows]
+    owned = any(row["state"].startswith("of ") for row in rows)
     yield ServerFinding(
         FAULT,
         f"{counted(len(rows), 'function')} in the server differ from this release: {_some(names)}.",
-        _REINSTALL,
+        f"`{_OWN_FUNCTIONS}` as a superuser" if owned else _REINSTALL,
         {"functions": [row["name"] for row in rows]},
     )
 
@@ -165,10 +182,9 @@ def sizes(rows: list[Row]) -> Iterator[ServerFinding]:
 @cache
 def indexes_made() -> dict[str, str]:
     """Return the statement that makes each index again, by its name."""
-    schema = importlib.resources.files("taskq.sql").joinpath("schema.txt").read_text("utf-8")
     made: dict[str, str] = {}
-    for part in schema.split("\n\n"):
-        table = _TABLE.match(part)
+    for part in schema_text().split("\n\n"):
+        table = TABLE.match(part)
         if table is not None:
             made |= {name: text for text, name in _INDEX.findall(part)}
             for text, name in _KEY.findall(part):

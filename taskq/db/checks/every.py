@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.db.checks import content, needed, running, upkeep
+from taskq.db.checks import content, needed, running, tables, upkeep
 from taskq.db.checks.findings import FAULT, FINE, UNSEEN, ServerCheck, ServerFinding, State, reads
 from taskq.db.connections import Database, Statements
 from taskq.db.installed import Schema, read_schema
@@ -47,8 +47,10 @@ def _judge_schema(rows: list[Row]) -> Iterator[ServerFinding]:
 CHECKS: Final = (
     ServerCheck("version", reads("server"), needed.version, needs_schema=False),
     ServerCheck("encoding", reads("server"), needed.encoding, needs_schema=False),
+    ServerCheck("collation", reads("check_collation"), running.collation, needs_schema=False),
     ServerCheck("settings", running.read_settings, running.settings, needs_schema=False),
     ServerCheck("schema", _schema, _judge_schema, needs_schema=False),
+    ServerCheck("tables", tables.read_tables, tables.tables),
     ServerCheck("functions", content.read_functions, content.functions),
     ServerCheck("rights", content.read_rights, content.rights),
     ServerCheck("places", reads("open_to_all"), upkeep.places, needs_schema=False),
@@ -63,6 +65,8 @@ CHECKS: Final = (
         "freeze", reads("check_freeze"), running.freeze, needs_schema=False, explains="direct"
     ),
     ServerCheck("log", reads("check_log"), running.log, needs_schema=False),
+    ServerCheck("texts", reads("check_log_texts"), running.texts_in_log, needs_schema=False),
+    ServerCheck("standbys", reads("check_standbys"), running.standbys, needs_schema=False),
     ServerCheck("cache", reads("check_cache"), running.cache_hits, needs_schema=False),
     ServerCheck("memory", reads("check_memory"), running.memory, needs_schema=False),
     ServerCheck("connections", reads("check_activity"), running.connections, needs_schema=False),
@@ -71,6 +75,7 @@ CHECKS: Final = (
     ServerCheck("clock", running.read_clock, running.clock, needs_schema=False),
     ServerCheck("agents", reads("check_agent_clocks"), upkeep.agent_clocks),
     ServerCheck("tokens", reads("check_tokens"), upkeep.tokens),
+    ServerCheck("certificates", reads("check_certificates"), upkeep.certificates),
     ServerCheck("passwords", reads("check_passwords"), upkeep.passwords),
 )
 

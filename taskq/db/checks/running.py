@@ -25,6 +25,12 @@ _FREEZE: Final = (0.6, 2.0)
 _READ_PAGES: Final = 1_000_000
 _HITS: Final = 0.95
 _CLOCK_S: Final = 5.0
+#: Of the parameters of a statement in the server's log.
+_LOGGED_BYTES: Final = 1_000
+#: Connections that gateways, keepers and people need at least.
+_NEEDED: Final = 20
+#: Transactions for which a standby may hold back VACUUM: hours, and days.
+_BEHIND: Final = (10_000_000, 200_000_000)
 _ALL_STATS: Final = "`grant pg_read_all_stats to` this login lets it see them"
 
 
@@ -92,7 +98,15 @@ def connections(rows: list[Row]) -> Iterator[ServerFinding]:
     used, most = row["connections"], row["most"]
     text = f"{used:,} of {most:,} connections are in use."
     figures = {"connections": used, "most": most}
-    if used > _CONNECTIONS * most:
+    if most < _NEEDED:
+        yield ServerFinding(
+            ADVICE,
+            f"The server allows {most:,} connections here: gateways, keepers and people need "
+            f"{_NEEDED}.",
+            row["remedy"],
+            figures,
+        )
+    elif used > _CONNECTIONS * most:
         yield ServerFinding(
             ADVICE,
             text,
@@ -102,6 +116,55 @@ def connections(rows: list[Row]) -> Iterator[ServerFinding]:
         )
     else:
         yield ServerFinding(FINE, text, figures=figures)
+
+
+def standbys(rows: list[Row]) -> Iterator[ServerFinding]:
+    """Judge whether commits wait for a standby that is not there."""
+    (row,) = rows
+    if row["names"] and not row["standbys"] and not row["is_left"]:
+        yield ServerFinding(
+            FAULT,
+            "No standby is connected, and commits wait for one (synchronous_standby_names = "
+            f"'{row['names']}'): each seed, claim and report waits for ever.",
+            "start a standby; or `alter system set synchronous_standby_names = ''`, then `select "
+            "pg_reload_conf()`: what is acknowledged is then on one server",
+            {"names": row["names"]},
+        )
+    else:
+        yield ServerFinding(FINE, "Commits wait for no standby that is not there.")
+
+
+def texts_in_log(rows: list[Row]) -> Iterator[ServerFinding]:
+    """Judge whether the server logs payloads and results."""
+    (row,) = rows
+    logs = row["statements"] in {"mod", "all"} or row["all_slow"]
+    if logs and not 0 <= row["bytes"] <= _LOGGED_BYTES:
+        yield ServerFinding(
+            ADVICE,
+            "The server logs statements with their parameters: payloads and results are in its "
+            "log, and fill the disk.",
+            "`alter system set log_parameter_max_length = 100`, then `select pg_reload_conf()`",
+            {"log_statement": row["statements"]},
+        )
+    else:
+        yield ServerFinding(FINE, "The server logs no payloads or results.")
+
+
+def collation(rows: list[Row]) -> Iterator[ServerFinding]:
+    """Judge whether indexes of texts were made by another version of their order."""
+    (row,) = rows
+    made_by, there = row["made_by"], row["there"]
+    if made_by is None or there is None or made_by == there:
+        yield ServerFinding(FINE, "Indexes of texts have the order that the server has.")
+        return
+    yield ServerFinding(
+        FAULT,
+        f"Indexes of texts were made by version {made_by} of the collation, and the system has "
+        f"{there} now: rows are not found, or are there twice.",
+        f"`reindex (concurrently) schema taskq`, and only then `alter database {row['database']} "
+        "refresh collation version`",
+        {"made_by": made_by, "there": there},
+    )
 
 
 def snapshot(rows: list[Row]) -> Iterator[ServerFinding]:
@@ -154,6 +217,15 @@ def held(rows: list[Row]) -> Iterator[ServerFinding]:
                 f"Nobody uses the replication slot {name}{state}: it keeps the log, until the disk "
                 "is full.",
                 f"start its standby or subscriber, or `select pg_drop_replication_slot('{name}')`",
+                {"slot": name, "age": row["age"]},
+            )
+        elif row["used"] and (row["age"] or 0) > _BEHIND[0]:
+            found = True
+            yield ServerFinding(
+                FAULT if row["age"] > _BEHIND[1] else ADVICE,
+                f"The {row['kind']} {name} holds back VACUUM for {row['age']:,} transactions: "
+                "nothing that ended since can be cleaned up, and claims get slower.",
+                "end long reads there, or set hot_standby_feedback to off there",
                 {"slot": name, "age": row["age"]},
             )
     if not found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from taskq.db.checks.findings import ADVICE, FAULT, FINE, ServerFinding
@@ -22,18 +23,30 @@ _MAKE_ROOM: Final = (
 )
 
 
+def without_keeper(until: datetime | None, now: datetime) -> str:
+    """Return what it means that no keeper acts; nothing if one does.
+
+    until: how long the last one acts unless it renews; None: there was none.
+    """
+    if until is not None and until >= now:
+        return ""
+    since = f" since {instant(until)}" if until else ""
+    return (
+        f"No keeper has acted{since}: delayed tasks stay delayed, and lost agents keep their tasks."
+    )
+
+
 def keeper(rows: list[Row]) -> Iterator[ServerFinding]:
     """Judge whether a keeper acts."""
     (row,) = rows
     until = row["until"]
-    if until is not None and until >= row["now"]:
+    gap = without_keeper(until, row["now"])
+    if not gap:
         yield ServerFinding(FINE, "A keeper acts.", figures={"until": until})
         return
-    since = f" since {instant(until)}" if until else ""
     yield ServerFinding(
         FAULT if row["has_agents"] else ADVICE,
-        f"No keeper has acted{since}: delayed tasks stay delayed, and lost agents keep their "
-        "tasks.",
+        gap,
         f"run `{command('keeper')}`, a gateway, or an agent with a connection of its own",
         {"until": until},
     )
@@ -65,6 +78,21 @@ def tokens(rows: list[Row]) -> Iterator[ServerFinding]:
             f"The {row['kind']} token {row['name']} ends at {instant(row['expires_at'])}.",
             f"make its successor with `{command('token', 'create')}` now; both work until then",
             {"token": row["name"], "expires_at": row["expires_at"]},
+        )
+
+
+def certificates(rows: list[Row]) -> Iterator[ServerFinding]:
+    """Judge the certificates of gateways that end soon."""
+    if not rows:
+        yield ServerFinding(FINE, "No certificate of a gateway ends soon.")
+    for row in rows:
+        ends = "has ended" if row["has_ended"] else "ends"
+        yield ServerFinding(
+            FAULT if row["has_ended"] else ADVICE,
+            f"The certificate of the gateway {row['name']} {ends} at {instant(row['ends'])}: "
+            "agents and people do not trust it after that.",
+            "put the new one in the place of its file: the gateway reads it within a minute",
+            {"gateway": row["name"], "ends": row["ends"]},
         )
 
 
