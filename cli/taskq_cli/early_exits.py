@@ -30,7 +30,7 @@ class Declined(TaskqError):
 
 
 class Violated(TaskqError):
-    """The audit found violations, or a check faults; they have already been written."""
+    """The audit found violations, a check faults, a look troubles; they have been written."""
 
     exit_code = 1
 

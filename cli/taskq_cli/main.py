@@ -22,6 +22,7 @@ SECTIONS: Final[Sections] = {
         "watch": "watch:watch",
         "top": "status:top",
         "explain": "explain:explain",
+        "troubles": "troubles:troubles",
         "notify": "notify:notify",
     },
     "Tasks and results": {

@@ -32,6 +32,7 @@ from taskq.api.connecting import connect as connect_now
 from taskq.campaign.campaign import Campaign
 from taskq.compute.outcomes import Outcome
 from taskq.compute.run import Run
+from taskq.diagnosis.troubles import Troubles
 from taskq.ingest.sources.records import BadLine
 from taskq.model.pauses import fail, in_thread
 from taskq.model.seed import Seed
@@ -219,6 +220,15 @@ class AsyncRun(_Twin[Run[T]], Generic[T]):
     failures = Iterated(Run.failures)
 
 
+class AsyncTroubles(_Twin[Troubles]):
+    """The twin of `Client.troubles`."""
+
+    list = _same(Troubles.list)
+    acknowledge = _same(Troubles.acknowledge)
+    snooze = _same(Troubles.snooze)
+    undo = _same(Troubles.undo)
+
+
 class AsyncClient(_Twin[Client]):
     """The twin of a `Client`; `async with` closes it."""
 
@@ -299,6 +309,11 @@ class AsyncClient(_Twin[Client]):
     async def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         """Call a function once; return the value. See `Client.submit`."""
         return await _value(partial(self.original.submit, function, *args, **kwargs))
+
+    @property
+    def troubles(self) -> AsyncTroubles:
+        """What is wrong, and who knows of it; see `Client.troubles`."""
+        return AsyncTroubles(self.original.troubles)
 
     close = _same(Client.close)
     runs = _same(Client.runs)

@@ -30,6 +30,7 @@ from taskq.results.selection import Selection, select
 
 if TYPE_CHECKING:  # what few commands need is imported when it is used
     from taskq.diagnosis.fleet import Fleet
+    from taskq.diagnosis.troubles import Troubles
     from taskq.pilots.store import Pilots
     from taskq.results.feeder import Fed
     from taskq.upkeep.notifications import Notifications
@@ -69,6 +70,13 @@ class Client(FunctionCalls):
         from taskq.diagnosis.fleet import Fleet  # noqa: PLC0415
 
         return Fleet(self.queries)
+
+    @cached_property
+    def troubles(self) -> Troubles:
+        """What is wrong, since when, at what cost, and who knows of it."""
+        from taskq.diagnosis.troubles import Troubles  # noqa: PLC0415
+
+        return Troubles(self.queries)
 
     @cached_property
     def pilots(self) -> Pilots:

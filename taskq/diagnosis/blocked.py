@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from taskq.diagnosis.facts import CampaignFacts, Facts
 from taskq.diagnosis.reasons import Reason, some, waits
+from taskq.model.seed import above_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,11 @@ class Blocked:
     ) -> Reason:
         """Return the reason, whose text begins with how many tasks wait, and where."""
         text = f"{waits(self.tasks)}{self._where()}: {why}."
-        return Reason(
-            code, text, self.tasks, blocks=True, commands=commands, figures=dict(figures or {})
-        )
+        named = dict(figures or {})
+        where = above_all([campaign.path for campaign in self.campaigns])
+        if where != self.facts.status.path and "closed" not in named:
+            named["campaign"] = where
+        return Reason(code, text, self.tasks, blocks=True, commands=commands, figures=named)
 
     def _where(self) -> str:
         """Return where the tasks wait; empty if it is the explained campaign."""

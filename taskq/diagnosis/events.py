@@ -69,7 +69,9 @@ BY_NAME: Final = {event.name: event for event in EVENTS}
 _BY_CODE: Final = {code: event for event in EVENTS for code in event.codes} | {
     TEST: _event(TEST, 0, TEST, "somebody has asked for it")
 }
-_NEWS: Final = BY_NAME["finished"].codes | BY_NAME["paused"].codes
+#: Codes of news in which nothing is wrong.
+NEWS: Final = BY_NAME["finished"].codes
+_REPORTED: Final = NEWS | BY_NAME["paused"].codes
 
 
 def event_named(code: str) -> EventKind:
@@ -83,12 +85,13 @@ def event_of(reason: Reason) -> EventKind | None:
     A reason is reported if tasks do not run because of it, or something is broken; and in any case
     if all tasks have ended, or a campaign is not open.
     """
-    if reason.code in _USUAL or not (reason.blocks or reason.lost or reason.code in _NEWS):
+    if reason.code in _USUAL or not (reason.blocks or reason.lost or reason.code in _REPORTED):
         return None
     return event_named(reason.code)
 
 
 def subject(path: str, reason: Reason) -> str:
     """Return what a reason is about: the names among its figures, or the explained campaign."""
-    names = [name for name in reason.figures.values() if isinstance(name, str)]
+    named = [it if isinstance(it, list) else [it] for it in reason.figures.values()]
+    names = [name for it in named for name in it if isinstance(name, str)]
     return " ".join(names) or path

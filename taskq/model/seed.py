@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -151,6 +152,11 @@ def key_of(text: str) -> str:
 def is_within(path: str, scope: str) -> bool:
     """Return whether a campaign is the scope, or below it."""
     return path == scope or path.startswith(scope.rstrip("/") + "/")
+
+
+def above_all(paths: Iterable[str]) -> str:
+    """Return the campaign that has all of some campaigns: one of them, or the nearest above."""
+    return posixpath.commonpath(paths)
 
 
 def check_text(what: str, text: str) -> bytes:

@@ -1,24 +1,27 @@
-"""Looks at the campaigns that notification rules name: what `taskq explain` says of them now."""
+"""Looks at the root and at some campaigns: what `taskq explain` says is wrong there now."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from taskq.db.access import Queries
 from taskq.db.checks.findings import FAULT
 from taskq.db.checks.upkeep import disks
 from taskq.db.connections import Database
-from taskq.diagnosis.events import BY_NAME, DISK, event_of, subject
+from taskq.diagnosis.events import BY_NAME, DISK, NEWS, event_of, subject
 from taskq.diagnosis.facts import read_facts
 from taskq.diagnosis.odd_readings import kept_odd_results
+from taskq.diagnosis.reasons import Reason
 from taskq.diagnosis.rules import explain_campaign
+from taskq.diagnosis.troubles import Whereabouts
 from taskq.model.errors import NotFound, ServerUnsuitable, TaskqError
 from taskq.model.words import as_json, beginning
 from taskq.upkeep.texts import MAX_TEXT_CHARS
 
-#: Reasons of a campaign that become events, and commands of each that are stored.
+#: Reasons of a campaign that become troubles, and commands of each that are stored.
 _MOST_REASONS: Final = 100
 _MOST_COMMANDS: Final = 5
 
@@ -35,62 +38,92 @@ class Looks:
     def look(self, statements: Queries) -> int | None:
         """Look if it is time; return how many events were noted, None if nobody looked.
 
-        A look that fails changes nothing: it says nothing about the campaigns. Raise
+        A campaign at which the look fails keeps its troubles: nothing is known about them. Raise
         `ServerUnsuitable` without the right to look.
         """
         watched = statements.rows("begin_look")
         if not watched:
             return None
-        try:
-            found = [event for row in watched for event in self._found(row["path"], row["events"])]
-        except ServerUnsuitable:  # the right is missing: the sender says so
-            raise
-        except TaskqError as error:
-            log.warning("events cannot be looked for: %s", error)
+        looks = [(row, self._found(**row)) for row in watched]
+        looked = [(row, found) for row, found in looks if found is not None]
+        if not looked:
             return None
+        places = [{"path": row["path"], "whole": row["whole"]} for row, _ in looked]
+        troubles = [
+            {"path": row["path"], "whole": row["whole"]} | it
+            for row, found in looked
+            for it in found
+        ]
         noted: int | None = statements.value(
-            "note_events", look=watched[0]["look"], found=as_json(found)
+            "note_look", look=watched[0]["look"], looked=as_json(places), found=as_json(troubles)
         )
         return noted
 
-    def _found(self, path: str, wanted: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield what holds of a campaign, and of the disks, as `note_events` takes it."""
-        if DISK in wanted:
-            for found in disks(self._database.rows("disks")):
-                if found.state == FAULT:
-                    said = {"text": f"{found.text} {found.remedy}"}
-                    yield _holding(
-                        path, DISK, DISK, found.figures["disk"], {**found.figures} | said
-                    )
-        if wanted != [DISK]:
-            yield from self._reasons(path, wanted)
+    def _found(
+        self, look: int, path: str, events: Sequence[str], *, whole: bool
+    ) -> list[dict[str, Any]] | None:
+        """Return what holds of a campaign, and of the disks, as `note_look` takes it.
 
-    def _reasons(self, path: str, wanted: Sequence[str]) -> Iterator[dict[str, Any]]:
+        None if that cannot be read.
+        """
+        named = {*events}
         try:
-            facts = read_facts(self._database, path, read_odd=self._read_odd)
+            found = [*self._disks()] if DISK in named else []
+            if path == "/" or not whole or named - {DISK}:
+                found += self._reasons(path, whole=whole)
+        except ServerUnsuitable:  # the right is missing: the sender says so
+            raise
+        except TaskqError as error:
+            log.warning("look %d does not see what is wrong in %s: %s", look, path, error)
+            return None
+        return found
+
+    def _disks(self) -> Iterator[dict[str, Any]]:
+        for found in disks(self._database.rows("disks")):
+            if found.state == FAULT:
+                reason = Reason(
+                    DISK, f"{found.text} {found.remedy}", lost=1, figures={**found.figures}
+                )
+                yield _holding(DISK, found.figures["disk"], reason, Whereabouts("/"), listed=False)
+
+    def _reasons(self, path: str, *, whole: bool) -> Iterator[dict[str, Any]]:
+        try:
+            facts = read_facts(self._database, path, whole=whole, read_odd=self._read_odd)
         except NotFound:  # the rule outlives its campaign
             return
-        number = 0
-        for reason in explain_campaign(facts).reasons:
-            event = event_of(reason)
-            if event is None or event.name not in {*wanted} - {DISK} or number == _MOST_REASONS:
-                continue
-            number += 1
-            said = {"text": reason.text, "commands": list(reason.commands)[:_MOST_COMMANDS]}
-            yield _holding(
-                path, event.name, reason.code, subject(path, reason), reason.figures | said
-            )
+        reported = (
+            (event, reason)
+            for reason in explain_campaign(facts).reasons
+            if (event := event_of(reason)) is not None
+        )
+        for event, reason in islice(reported, _MOST_REASONS):
+            listed = reason.code not in NEWS
+            place = Whereabouts.of(path, reason)
+            yield _holding(event.name, subject(path, reason), reason, place, listed=listed)
 
 
 def _holding(
-    path: str, wanted: str, code: str, about: str, figures: dict[str, Any]
+    event: str, about: str, reason: Reason, place: Whereabouts, *, listed: bool
 ) -> dict[str, Any]:
-    figures["text"] = beginning(figures["text"], MAX_TEXT_CHARS)
+    said = {
+        "text": beginning(reason.text, MAX_TEXT_CHARS),
+        "commands": list(reason.commands)[:_MOST_COMMANDS],
+    }
+    # Rules on disks report what keepers measure, whichever campaign they name.
+    is_named = event != DISK or reason.code == DISK
     return {
-        "path": path,
-        "wanted": wanted,
-        "event": code,
+        "code": reason.code,
         "subject": about,
-        "after_s": BY_NAME[wanted].after_s,
-        "figures": figures,
+        "word": event if is_named else None,
+        "after_s": BY_NAME[event].after_s,
+        "listed": listed,
+        "about": place.campaign,
+        "site": place.site,
+        "host": place.host,
+        "since": reason.since,
+        "cost": reason.cost,
+        "tasks": reason.tasks,
+        "lost": reason.lost,
+        "blocks": reason.blocks,
+        "figures": reason.figures | said,
     }

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from taskq.diagnosis.events import DISK, TEST, event_named
+from taskq.diagnosis.events import DISK, NEWS, TEST, event_named
 from taskq.model.words import beginning, command, counted
 
 #: Characters of a sentence; of a text from outside in one; of the subject of a mail.
@@ -14,6 +14,8 @@ MAX_TEXT_CHARS: Final = 1_000
 _MAX_LINE_CHARS: Final = 300
 _MAX_SUBJECT_CHARS: Final = 200
 _IDS: Final = uuid.UUID("8f7c6e0c-4d1b-5f0e-9a55-0f6f9a3b1d27")
+#: Codes of events that nobody can acknowledge.
+_SILENT: Final = {DISK, TEST, *NEWS}
 #: Chat services take angle brackets for mark-up and mentions, and the text holds words of nodes.
 _HARMLESS: Final = str.maketrans("<>", "()")
 
@@ -46,6 +48,7 @@ def message(
             "id": event["event_id"],
             "event": event_named(event["event"]).name,
             "code": event["event"],
+            "trouble": event.get("trouble_id"),
             "campaign": path,
             "at": event["noted_at"],
             "text": sentence(event["event"], event["figures"]),
@@ -59,7 +62,12 @@ def message(
     for entry in entries:
         is_clear = entry["code"] in {DISK, TEST} or path in entry["text"]
         said = entry["text"] if is_clear else f"{path}: {entry['text']}"
-        lines += [said, *(f"  $ {words}" for words in entry["commands"]), ""]
+        known = (
+            []
+            if entry["code"] in _SILENT
+            else [command("troubles", "acknowledge", str(entry["trouble"]))]
+        )
+        lines += [said, *(f"  $ {words}" for words in [*entry["commands"], *known]), ""]
     subject = lines[0].rstrip(".")
     if entries[0]["code"] == TEST:
         subject = f"a test of the rule {rule}"

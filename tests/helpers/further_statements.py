@@ -54,5 +54,7 @@ def further_values(
             {"path": "/new", "per": ["host"], "since": "2000-01-01T00:00:00Z", "most": page},
         ),
         "sharing_campaigns": (0, {"scope": "/new", "most": 10}),
+        "trouble_watch": (0, {"path": "/new", "whole": True}),
+        "trouble_rows": (0, {"path": "/new", "whole": True, "since": "2000-01-01Z", "limit": 10}),
         "slot_kinds": (sessions + 1, {"scope": "/new"}),
     }

@@ -81,7 +81,21 @@ OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "TQ409",
     ),
     (
-        "sql/functions/notifications/note_events.sql",
+        "sql/functions/notifications/note_look.sql",
+        r"v_most_over .* := (\d+)",
+        "",
+        "troubles that are over",
+        "the oldest are forgotten",
+    ),
+    (
+        "sql/functions/notifications/watched_paths.sql",
+        r"limit (\d{2,})",
+        "",
+        "campaigns of managers' tokens at which keepers look",
+        "those of the latest tokens",
+    ),
+    (
+        "sql/functions/notifications/note_look.sql",
         r"v_waiting .* := (\d+)",
         "",
         "events of a rule that wait",

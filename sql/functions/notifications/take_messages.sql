@@ -56,7 +56,7 @@ begin
         select h.name, h.path, h.target, h.attempts, (
                    select jsonb_agg(to_jsonb(o) order by o.noted_at, o.event, o.subject)
                      from (
-                         select e.event_id, e.event, e.subject, e.noted_at, e.figures
+                         select e.event_id, e.event, e.subject, e.trouble_id, e.noted_at, e.figures
                            from taskq.notify_event e
                           where e.rule = h.name
                             and e.status = 'waiting'

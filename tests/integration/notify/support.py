@@ -26,17 +26,19 @@ def look(database: Database, postgres: Postgres) -> int:
 
 def noted(database: Database, postgres: Postgres, looks: Looks) -> int:
     """Let a keeper look now; return how many events were noted."""
-    postgres.execute("update taskq.notify_watch set due_at = now() - interval '1 s'")
+    postgres.execute(
+        "update taskq.notify_watch set due_at = now() - interval '1 s', wide_at = now()"
+    )
     number = looks.look(database)
     assert number is not None
     return number
 
 
 def pass_by(postgres: Postgres, seconds: float) -> None:
-    """Let time pass for all conditions."""
+    """Let time pass for all troubles."""
     postgres.execute(
-        "update taskq.notify_condition set since = since - %s * interval '1 s',"
-        " gone_at = gone_at - %s * interval '1 s'",
+        "update taskq.known_trouble set holds_since = holds_since - make_interval(secs => %s),"
+        " gone_at = gone_at - make_interval(secs => %s)",
         [seconds, seconds],
     )
 

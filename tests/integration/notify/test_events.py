@@ -306,7 +306,7 @@ def test_numbers_of_what_waits_are_bounded(
     assert len(found()) == 100
     assert found() == []
     for number in (100, 0):
-        postgres.execute("delete from taskq.notify_condition")
+        postgres.execute("delete from taskq.notify_noted")
         assert len(found()) == number
     assert rules.rule("p").waiting == 200
 
