@@ -195,6 +195,7 @@ create index campaign_owner on taskq.campaign (owner) where owner is not null;
 -- The few campaigns that keep those below them from being served.
 create index campaign_closed on taskq.campaign (path) where status <> 'open';
 create index campaign_hedge on taskq.campaign (campaign_id) where hedge is not null;
+create index campaign_hedged on taskq.campaign (path) where hedged > 0;
 create index campaign_learns on taskq.campaign (campaign_id) where memory_learns;
 create index campaign_named on taskq.campaign (campaign_id) where named_limits <> '{}';
 

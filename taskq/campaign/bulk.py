@@ -146,7 +146,7 @@ def in_bulk(
     progress = BulkProgress(sum(getattr(node, state) for node in nodes for state in states))
     if chosen.keys is not None:
         progress.of = min(progress.of, len(chosen.keys) * len(nodes))
-    for node in nodes:
+    for node in _with_any(nodes, states):
         for page in pages(database, node.campaign_id, chosen, states):
             progress.looked += page.looked
             progress.matched += len(page.rows)
@@ -159,6 +159,16 @@ def in_bulk(
     if odd and not progress.matched:
         raise UsageError(f"no task matches: {odd}; nothing was changed")
     return progress.changed
+
+
+def _with_any(nodes: Sequence[Status], states: Collection[str]) -> Iterator[Status]:
+    """Yield the first of some campaigns, and of the others those that have tasks in some states.
+
+    A queue may have had very many campaigns, each of which would cost a statement.
+    """
+    for place, node in enumerate(nodes):
+        if not place or any(getattr(node, state) for state in states):
+            yield node
 
 
 def moving(database: Queries, name: str, /, **values: object) -> Action:

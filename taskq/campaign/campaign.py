@@ -129,9 +129,10 @@ class Campaign:
 
     def status(self, *, below: bool = True) -> Status:
         """Return the exact counts of the campaign and all below it, read from counters."""
+        if not below:
+            return self._subtree.own()
         (row,) = self._subtree.database.rows("counts", path=self.path, depth=0)
-        status = Status(**row)
-        return status if below or not status.children else self.tree()[0]
+        return Status(**row)
 
     def tree(self) -> list[Status]:
         """Return the own counts of this campaign and of each below it, ordered by path."""

@@ -78,7 +78,7 @@ def follow(
     cursor.begin(subtree.path, subtree.row()["created_at"])
 
     def counts() -> list[Status]:
-        return [status for status in subtree.tree() if below or status.path == subtree.path]
+        return subtree.statuses(below=below)
 
     return _as_results(following.follow(subtree.database, counts, cursor, on_page), fetching)
 

@@ -31,9 +31,14 @@ class Subtree:
         """Return the own counts of this campaign and of each below it, ordered by path."""
         return [Status(**row) for row in self.database.rows("counts", path=self.path, depth=None)]
 
+    def own(self) -> Status:
+        """Return the counts of this campaign without those below it, however many these are."""
+        (row,) = self.database.rows("counts", path=self.path, depth=-1)
+        return Status(**row)
+
     def statuses(self, *, below: bool) -> list[Status]:
         """Return the own counts of this campaign, and of those below it."""
-        return self.tree() if below else self.tree()[:1]
+        return self.tree() if below else [self.own()]
 
     def nodes(self, *, below: bool) -> Iterator[tuple[int, str]]:
         """Yield id and path of this campaign, and of those below it."""

@@ -100,6 +100,7 @@ def cancel(subtree: Subtree, choice: Choice) -> int:
     return sum(
         _cancel_tasks(Subtree(subtree.database, status.campaign_id, status.path), None)
         for status in subtree.tree()
+        if status.unfinished
     )
 
 
@@ -131,7 +132,9 @@ def retry(subtree: Subtree, choice: Choice, status: str | None, error_class: str
         campaigns = [subtree.campaign_id]
         if tasks is None and choice.below:
             campaigns += [
-                status.campaign_id for status in subtree.tree()[1:] if status.state != "cancelled"
+                below.campaign_id
+                for below in subtree.tree()[1:]
+                if below.state != "cancelled" and getattr(below, status)
             ]
         return sum(
             in_chunks(database, "retry", campaign=campaign, tasks=tasks, **words)

@@ -157,7 +157,7 @@ class FunctionPlan:
         """Return the existing campaign, if it is for the same choice, or may be changed."""
         campaign = Campaign(self._database, row["campaign_id"], self._path)
         handler = row["settings"]["handler"] or {}
-        own = campaign.tree()[0]
+        own = campaign.status(below=False)
         if handler.get("kind") != "function" and own.total:
             raise Conflict(f"{self._path} is not a campaign of a function: take another name")
         differs = self._differences(row)

@@ -101,7 +101,7 @@ def start(
             "Give a list to use it twice",
             stacklevel=4,
         )
-    if campaign.tree()[0].cancelled:
+    if campaign.status(below=False).cancelled:
         retry_cancelled(database, campaign.campaign_id, tasks)
     return Run(database, campaign, called.name, tasks, read=read, agents=agents)
 

@@ -32,9 +32,9 @@ USUALLY_SHOWN: Final = 100
 _COUNTS: Final = (*STATUSES, "failures", "losses")
 
 
-def read_tree(queries: Queries, path: str, *, whole: bool = False) -> Tree:
+def read_tree(queries: Queries, path: str) -> Tree:
     """Read the tree of a campaign once, without agents; raise `NotFound`. See `TreeReadings`."""
-    return tree_now(TreeReadings(path, whole=whole), queries)
+    return tree_now(TreeReadings(path, whole=False), queries)
 
 
 def tree_now(read: TreeReadings, queries: Queries) -> Tree:
@@ -44,6 +44,28 @@ def tree_now(read: TreeReadings, queries: Queries) -> Tree:
         if name != "scopes":
             read.read(queries, name)
     return grow(read, time.monotonic())
+
+
+def read_children(queries: Queries, path: str) -> list[CampaignNode]:
+    """Read the campaigns directly below a path, without agents; raise `NotFound`.
+
+    Of a large queue most have ended: about these there is nothing to say but their counts.
+    """
+    read = TreeReadings(path, whole=False)
+    tree = tree_now(read, queries)
+    children = [Status(**row) for row in queries.rows("counts", path=path, depth=1)]
+    return [tree.nodes.get(child.path) or _ended(read, child, tree.at) for child in children]
+
+
+def _ended(read: TreeReadings, status: Status, at: float) -> CampaignNode:
+    return CampaignNode(
+        status=status,
+        own=status,
+        depth=status.path.count("/"),
+        agents=None,
+        forecast=_forecast(read, status, _Outlook(), at, read.prospect),
+        why="",
+    )
 
 
 @dataclass(frozen=True, slots=True)

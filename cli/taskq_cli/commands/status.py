@@ -10,13 +10,15 @@ from contextlib import contextmanager
 
 import click
 
-from taskq import Client
+from taskq import Campaign, Client
 from taskq.db.gateway_queries import GatewayQueries
 from taskq.db.translation import EMBEDDED
-from taskq.diagnosis.campaign_tree import CampaignNode, parent, read_tree
+from taskq.diagnosis.campaign_tree import MOST_SHOWN, CampaignNode, read_children, read_tree
 from taskq.diagnosis.tables.campaigns import CAMPAIGNS, named
+from taskq.diagnosis.tree_readings import TreeReadings
 from taskq.model.errors import UsageError
 from taskq.model.views import Status
+from taskq.model.words import counted
 from taskq_cli.display import render
 from taskq_cli.display.output import Record, write_record, write_records
 from taskq_cli.display.overview import counts, pace_lines, read_overview, status_record
@@ -39,8 +41,7 @@ def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
     """
     with invocation.reader() as client:
         client.campaign(path)
-        nodes = read_tree(client.queries, path, whole=True).nodes.values()
-    children = [node for node in nodes if parent(node.status.path) == path]
+        children = read_children(client.queries, path)
     write_records(invocation.output, children, CAMPAIGNS, limit=limit, record=_record)
 
 
@@ -50,22 +51,42 @@ def _record(node: CampaignNode) -> Record:
 
 @click.command()
 @path_argument(default="/")
+@click.option("--all", "ended", is_flag=True, help="With all that have ended, however many.")
 @limit_option
 @reading_options
-def tree(invocation: Invocation, *, path: str, limit: int | None) -> None:
+def tree(invocation: Invocation, *, path: str, ended: bool, limit: int | None) -> None:
     """Show the tree of campaigns at PATH.
 
-    The counts of each are its own, without those below it.
+    The counts of each are its own, without those below it. If there are more than 1,000, a table
+    leaves out campaigns that have ended, apart from new ones and those with most failed tasks.
 
     Example:
       taskq tree /wisdom
     """
     with invocation.reader() as client:
-        nodes = client.campaign(path).tree()
+        campaign = client.campaign(path)
+        if ended or invocation.output != "table":
+            nodes, left = campaign.tree(), 0
+        else:
+            nodes, left = _notable(client, campaign)
     drawn = {node.campaign_id: (node, name) for node, name in _branches(path, nodes)}
     columns = named(lambda campaign: drawn[campaign.campaign_id][1])
     rows = [node for node, _ in drawn.values()]
     write_records(invocation.output, rows, columns, limit=limit, record=status_record)
+    if left:
+        click.echo(f"Left out: {counted(left, 'ended campaign')}. --all shows all.", err=True)
+
+
+def _notable(client: Client, campaign: Campaign) -> tuple[list[Status], int]:
+    """Return the campaigns below one without those that have ended, if these are very many.
+
+    And how many are left out, but for those below them.
+    """
+    readings = TreeReadings(campaign.path, whole=False)
+    readings.read(client.queries, "counts")
+    nodes = readings.statuses
+    left = sum(node.children for node in nodes) - len(nodes) + 1
+    return (campaign.tree(), 0) if 0 < left <= MOST_SHOWN else (nodes, left)
 
 
 def _branches(top: str, nodes: Sequence[Status]) -> Iterator[tuple[Status, str]]:

@@ -1,8 +1,8 @@
--- counts(path, depth): tasks by status, for a campaign (depth 0), for each campaign directly below it
+-- counts(path, depth): tasks by status, for a campaign (depth 0, or -1), for each campaign directly below it
 -- (depth 1), or for each of the whole subtree (null).
 --
 -- Result: one row per campaign, ordered by path. At depth 0 and 1 the counts include all that is
--- below the row's campaign; at depth null they are the campaign's own. state: archived, cancelled or paused
+-- below the row's campaign; at depth -1 and null they are the campaign's own. state: archived, cancelled or paused
 -- if the campaign or one above it is. paused_why: why the row's campaign paused itself; null: it did not. Exact
 -- within the snapshot: counter plus deltas.
 -- Error TQ404: no such campaign.
@@ -47,7 +47,7 @@ begin
     if p_depth is not null then
         return query
             with node as (
-                select c.* from taskq.campaign c where p_depth = 0 and c.campaign_id = v_top
+                select c.* from taskq.campaign c where p_depth <= 0 and c.campaign_id = v_top
                  union all
                 select c.* from taskq.campaign c where p_depth = 1 and c.parent_id = v_top
             ), part as (
@@ -64,14 +64,16 @@ begin
                        s.losses
                   from node o
                  cross join lateral taskq.subtotal_of(o.campaign_id) s
+                 where p_depth >= 0
                  union all
-                select c.lineage[array_position(c.lineage, v_top) + p_depth], null, null, null, null,
+                select c.lineage[array_position(c.lineage, v_top) + greatest(p_depth, 0)], null, null, null, null,
                        f.waiting, f.delayed, f.working, f.done, f.failed, f.cancelled, f.failures,
                        f.losses
                   from taskq.moved_counts() f
                  -- With a join, servers before 17 would go through all campaigns.
                  cross join lateral taskq.campaign_of(f.campaign_id) c
                  where v_top = any (c.lineage)
+                   and (p_depth >= 0 or f.campaign_id = v_top)
             )
             select p.node, max(p.path), max(p.state), max(p.paused_why), max(p.children),
                    taskq.total(p.waiting), taskq.total(p.delayed), taskq.total(p.working),

@@ -2,7 +2,7 @@
 --
 -- Result: the columns of counts() at depth null, so each row's own counts. Of a subtree of at most 1,000 campaigns all;
 -- of a larger one, and of the whole queue, the campaign at the path, those with unfinished tasks, the 20 with most
--- failed tasks, the first 1,000 that are not open, those of the queue's 50 newest that are there, and all that are
+-- failed tasks, the first 1,000 that are not open, those of the queue's 20 newest that are there, and all that are
 -- above one of these. with_below: each row's counts with all below it, in the order of the columns; null if all
 -- campaigns of the subtree are rows.
 -- Error TQ404: no such campaign.
@@ -35,7 +35,7 @@ as $$
 declare
     v_most_failed constant integer := 20;
     v_most_closed constant integer := 1000;
-    v_newest constant integer := 50;
+    v_newest constant integer := 20;
     v_top constant bigint := taskq.campaign_id(p_path);
     v_ids constant bigint[] := taskq.unfinished_ids(p_path);
 begin

@@ -11,7 +11,7 @@
 --
 -- Reads no task where none was hedged. An index of hedged tasks would cost each report something, so there is
 -- none; a task that runs again has a row of its own, which is found by its session.
--- Index: campaign_path_key, session_open, task_working, attempt_pkey, spec_pkey, campaign_pkey, session_pkey.
+-- Index: campaign_path_key, campaign_hedged, session_open, task_working, attempt_pkey, spec_pkey, campaign_pkey, session_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager

@@ -12,7 +12,8 @@ import pytest
 from psycopg.rows import dict_row
 
 from taskq import CampaignSpec, Client, connect
-from taskq.diagnosis.campaign_tree import read_tree
+from taskq.diagnosis.campaign_tree import read_tree, tree_now
+from taskq.diagnosis.tree_readings import TreeReadings
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import TRUE
 from tests.helpers.postgres import Postgres
@@ -166,7 +167,7 @@ def test_large_queue_is_explained_by_what_is_unfinished_failed_or_new(
         counted = sums(postgres)
         for path, node in nodes.items():
             assert tuple(getattr(node.status, name) for name in COUNTS) == counted[path], path
-        whole = read_tree(large.queries, "/", whole=True).nodes
+        whole = tree_now(TreeReadings("/", whole=True), large.queries).nodes
         assert len(whole) == 1_105
         for path, node in nodes.items():
             assert node.own == whole[path].own, path
