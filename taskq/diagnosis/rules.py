@@ -25,6 +25,7 @@ from taskq.diagnosis.faults import (
 from taskq.diagnosis.lately import failing, slower
 from taskq.diagnosis.lost import ending, lost, warned
 from taskq.diagnosis.obstacles import closed, obstacles
+from taskq.diagnosis.partial_bans import left_out
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
 from taskq.diagnosis.speed import held_elsewhere, smaller_batches, speed
 from taskq.model.seed import FINAL
@@ -60,6 +61,7 @@ def explain_campaign(facts: Facts) -> Explanation:
         reasons += _leased_ahead(facts, ahead)
         reasons += failing(facts)
         reasons += faults(facts)
+        reasons += left_out(facts)
         reasons += lost(facts)
         reasons += warned(facts)
         reasons += ending(facts)

@@ -17,6 +17,7 @@ from psycopg.rows import tuple_row
 
 from taskq import CampaignSpec, Handler, RetryPolicy, Seed
 from taskq.model.errors import TaskqError
+from taskq.model.views import Status
 from tests.drill.drawn.forms import SORTS, size_of
 from tests.drill.stage import ROOT, Host, Stage
 from tests.helpers.waiting import wait_until
@@ -25,6 +26,7 @@ TASKS: Final = 1_400
 WARM: Final = 60
 """Tasks that must have ended before something happens in a farm at work."""
 _LONG_S: Final = 2.5
+_LOCKED_S: Final = 2.0
 _BULK: Final = 20_000
 
 #: Tasks take 0.3 to 0.8 s, by their size. bad: whether the input is damaged.
@@ -191,9 +193,13 @@ class Farm:
         )
 
     def pulse(self) -> Pulse:
-        """Return what the farm has done."""
-        states = [self.stage.client.campaign(path).status() for path in self.campaigns]
+        """Return what the farm has done; raise an error while somebody locks a table."""
+        rows = self.stage.database.in_snapshot(
+            lambda snapshot: snapshot.rows("counts", path=ROOT, depth=1), lock_wait_s=_LOCKED_S
+        )
+        states = [it for it in (Status(**row) for row in rows) if it.path in self.campaigns]
         with psycopg.connect(self.stage.database.dsn, row_factory=tuple_row) as connection:
+            connection.execute(f"set lock_timeout = '{_LOCKED_S:.0f}s'".encode())
             found = connection.execute(_PULSE, {"long": _LONG_S}).fetchone()
         assert found is not None
         odd, long, hung, here = found

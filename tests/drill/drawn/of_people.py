@@ -81,9 +81,6 @@ def people(farm: Farm, form: Form, chance: random.Random) -> Problem:
         problem.places = (name, *(host.name for host in hosts))
         problem.guilty |= {name, *(host.name for host in hosts)}
         problem.campaign = None
-    elif form.name == ALWAYS and chance.random() < 0.2:
-        line = f"taskq campaign change {path} --memory 1M"  # programs get no more
-        problem.words, problem.shows = "memory", FAILS
     else:
         line, problem.words = chance.choice(
             (

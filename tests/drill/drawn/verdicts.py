@@ -166,7 +166,7 @@ def accused(farm: Farm, reasons: Iterable[Reason], guilty: set[str]) -> Iterator
         for name in sorted(innocent - around):
             accuses = _ACCUSING.search(reason["code"]) and _has(name, _verdict_of(reason))
             about_guilty = guilty & harmed or _names_any(reason, guilty)
-            if name in harmed or (accuses and not about_guilty):
+            if not about_guilty and (name in harmed or accuses):
                 yield name, f"{reason['code']}: {reason['text']}"
 
 

@@ -88,3 +88,23 @@ def test_hosts_that_are_half_of_all_are_not_proposed_to_be_banned(
     assert sum(place.is_failing for place in places) == 4
     assert [place.proposal for place in places] == [None] * 8
     assert not [it for it in explained(campaign).reasons if " ban " in "".join(it.commands)]
+
+
+def test_ban_for_a_campaign_is_named_at_the_root_though_nothing_fails_there(
+    make: Make, hire: Hire, queue: Client, postgres: Postgres
+) -> None:
+    """Who has forgotten it sees since when it holds, why, and the command that lifts it."""
+    make("/x", 20)
+    agent = hire("/", host="n1")
+    agent.campaign = make("/y", 20).campaign_id
+    agent.done(agent.claim(1)[0])
+    postgres.execute("select taskq.ban('host', 'n1', 'moving racks', null, '/x')")
+    (reason,) = [it for it in explained(queue.campaign("/")).reasons if "n1" in it.text]
+    (ban,) = queue.fleet.bans()
+    assert reason.code == "banned-host"
+    assert "is banned for /x until it is lifted (moving racks)" in reason.text
+    assert "1 agent at work there leaves /x out" in reason.text
+    assert (reason.since, reason.lost) == (ban.banned_at, 0)
+    assert reason.commands == ["taskq host unban --campaign /x n1"]
+    postgres.execute("select taskq.unban('host', 'n1', '/x')")
+    assert not [it for it in explained(queue.campaign("/")).reasons if "n1" in it.text]
