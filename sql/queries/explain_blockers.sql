@@ -1,9 +1,11 @@
 -- The sessions of PostgreSQL that keep this database from its work, for 5 seconds or more: others wait for a lock of
--- theirs, or they keep a table of the queue from all readers; the one that keeps most first. None on a standby.
+-- theirs, or they keep a table of the queue from all readers. Also those that keep rows of it locked in a transaction
+-- in which they have done nothing for 10 seconds: claims pass locked rows by, so nobody waits for them. The one that
+-- keeps most first. None on a standby.
 --
 -- login, since, statement: of the session: since when its transaction is open, and its last statement; null: the
 -- caller's login may not see them. waiting: how many wait for it. longest_s: for how long the first of them. tables:
--- those that nobody else can read. Who waits for a lock of its own is not to blame.
+-- those that nobody else can read, or of which it keeps rows (passed_by). Who waits for a lock of its own is not to blame.
 -- Reads catalogs alone.
 -- @roles all
 -- @standby yes
@@ -31,6 +33,20 @@ with late as materialized (
        and a.datname = current_database()
        and a.xact_start < clock_timestamp() - interval '5 s'
      group by l.pid
+), passed_by as (
+    select l.pid, array_agg(distinct c.relname::text order by c.relname::text) as tables
+      from pg_locks l
+      join pg_class c on c.oid = l.relation
+      join pg_namespace n on n.oid = c.relnamespace
+      join pg_stat_activity a on a.pid = l.pid
+     where l.granted
+       and l.mode in ('RowShareLock', 'RowExclusiveLock')
+       and n.nspname = 'taskq'
+       and c.relkind = 'r'
+       and a.datname = current_database()
+       and a.state in ('idle in transaction', 'idle in transaction (aborted)')
+       and a.state_change < clock_timestamp() - interval '10 s'
+     group by l.pid
 ), blocking as (
     select b.pid, count(b.waiter)::integer as waiting,
            coalesce(max(extract(epoch from clock_timestamp() - b.since)), 0)::double precision as longest_s
@@ -40,13 +56,17 @@ with late as materialized (
            cross join lateral (select distinct u.pid from unnest(pg_blocking_pids(w.pid)) as u (pid)) b
            union all
           select k.pid, null, null from kept k
+           union all
+          select p.pid, null, null from passed_by p
       ) b
      group by b.pid
 )
 select b.pid, s.usename::text as login, s.xact_start as since, left(s.query, 200) as statement, b.waiting, b.longest_s,
-       coalesce((select k.tables from kept k where k.pid = b.pid), '{}') as tables
+       coalesce((select k.tables from kept k where k.pid = b.pid), p.tables, '{}') as tables,
+       b.waiting = 0 and not exists (select from kept k where k.pid = b.pid) as passed_by
   from blocking b
   left join pg_stat_activity s on s.pid = b.pid
+  left join passed_by p on p.pid = b.pid
  where not exists (select from pg_locks l where l.pid = b.pid and not l.granted)
  order by b.waiting desc, b.pid
  limit 3

@@ -28,6 +28,7 @@ class Blocker:
     waiting: int
     longest_s: float
     tables: Sequence[str]
+    passed_by: bool = False
 
     @property
     def keeps(self) -> str:
@@ -40,6 +41,11 @@ class Blocker:
                 f"lock that {it} holds"
             )
         number = len(self.tables)
+        if self.passed_by:
+            return (
+                f"{it[:1].upper()}{it[1:]} keeps rows of the {verb(number, 'table', 'tables')} "
+                f"{some(self.tables)} locked, and does nothing: claims pass such tasks by"
+            )
         return (
             f"Nobody can read the {verb(number, 'table', 'tables')} {some(self.tables)}, which "
             f"{it} keeps locked"
@@ -61,8 +67,8 @@ def server_blocked(blockers: Iterable[Blocker]) -> Iterator[Reason]:
             f"{it.keeps}{since}{last}. Results wait meanwhile; cancel "
             "nothing. Its owner should end the transaction; an administrator of "
             f"PostgreSQL can end it by: select pg_terminate_backend({it.pid})",
-            lost=it.waiting,
-            blocks=True,
+            lost=it.waiting or it.passed_by,
+            blocks=not it.passed_by,
             figures={"pid": it.pid, "waiting": it.waiting, "longest_s": it.longest_s},
             since=it.since,
         )

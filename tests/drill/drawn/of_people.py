@@ -109,6 +109,9 @@ def _seeded_badly(farm: Farm, problem: Problem) -> Problem:
         farm.seed(path, lacks=lambda n: n % 3 == 1)
 
     farm.seeded.add(path)
-    problem.what, problem.words = f"seeds of {path} lack the field smiles", "smiles|field|KeyError"
+    problem.what, problem.words = (
+        f"seeds of {path} lack the field smiles",
+        "smiles|field|placeholder-missing|KeyError",
+    )
     problem.before, problem.shows = seed, FAILS
     return problem

@@ -152,8 +152,9 @@ def database(farm: Farm, form: Form, chance: random.Random) -> Problem:
     problem.what = f"database: {table} is locked {form.name}"
     if form.name == PAIR:
         path = farm.take_campaign()
-        statement = f"select from taskq.campaign where path = '{path}' for update"
-        problem.what, problem.campaign = f"database x {path}: its row is locked", path
+        number = farm.stage.client.campaign(path).status().campaign_id
+        statement = f"select from taskq.span where campaign_id = {number} for update"
+        problem.what, problem.campaign = f"database x {path}: its tasks are locked", path
     stranger = Stranger(dsn, statement)
     problem.strike, problem.mend = stranger.keep, stranger.let_go
     if form.name == CHANCE:

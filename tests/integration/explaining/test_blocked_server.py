@@ -62,3 +62,24 @@ def test_explanation_names_who_keeps_a_table_from_all_readers(
         assert f"session {stranger.info.backend_pid}" in taskq("explain", "/c").stdout
         stranger.rollback()
     assert "server-blocked" not in {it.code for it in explained(campaign).reasons}
+
+
+def test_stranger_who_keeps_tasks_locked_and_idles_is_named(make: Make, dsn: str) -> None:
+    """Claims pass locked rows by, so nobody waits, and those tasks are never run."""
+    campaign = make("/c", tasks=3)
+    with psycopg.connect(dsn) as stranger:
+        stranger.execute("select from taskq.span for update")
+        assert "server-blocked" not in {it.code for it in explained(campaign).reasons}
+        wait_until(
+            lambda: "server-blocked" in {it.code for it in explained(campaign).reasons},
+            timeout_s=60,
+        )
+        (reason,) = [it for it in explained(campaign).reasons if it.code == "server-blocked"]
+        pid = stranger.info.backend_pid
+        assert (
+            f"The session {pid} of {stranger.info.user} keeps rows of the table span" in reason.text
+        )
+        assert f"select pg_terminate_backend({pid})" in reason.text
+        assert (reason.blocks, reason.lost) == (False, 1)
+        stranger.rollback()
+    assert "server-blocked" not in {it.code for it in explained(campaign).reasons}
