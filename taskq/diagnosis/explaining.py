@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from taskq.db.access import Queries
 from taskq.db.translation import waited_for_lock
@@ -23,7 +24,10 @@ def explained(
     read_odd: see `read_facts`.
     """
     try:
-        return explain_campaign(read_facts(database, path, whole=whole, read_odd=read_odd))
+        # First: the facts are read once the lock is gone, and nobody waits for it then.
+        before = read_blockers(database) if whole else []
+        facts = read_facts(database, path, whole=whole, read_odd=read_odd)
+        return explain_campaign(replace(facts, blockers=facts.blockers or before))
     except Unavailable as error:
         if not (whole and waited_for_lock(error)):
             raise

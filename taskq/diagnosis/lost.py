@@ -14,6 +14,8 @@ from taskq.diagnosis.tables.agents import WARNINGS, WITH_CAUSE
 from taskq.model.words import command, counted, instant
 
 _MOST_REASONS: Final = 8
+#: How agents begin to say why they left if somebody has ordered it; see `taskq_agent.core`.
+_ORDERED: Final = "it got the order to drain"
 _MOST_SITES: Final = 5
 _MOST_HOSTS: Final = 4
 #: Causes that keep agents out which come.
@@ -73,13 +75,16 @@ def _gone(facts: Facts, hosts: Sequence[LostHost]) -> Reason:
         text += "network are well there"
     else:
         text = f"the agents of {what} left at {since}: {brief(first.why) or 'without a reason'}"
+    ordered = first.cause == "left" and (first.why or "").startswith(_ORDERED)
+    if ordered:
+        text += ". Somebody has ordered that: start agents there when it has passed"
     if slots:
         of_all = counted(facts.lost[0].all_slots + facts.slots, "slot")
         text = f"{slots:,} of {of_all} of today {verb(slots, 'is', 'are')} gone: {text}"
     return Reason(
-        "capacity-lost",
+        "drained" if ordered else "capacity-lost",
         f"{text[0].upper()}{text[1:]}.",
-        lost=max(slots, 1),
+        lost=0 if ordered else max(slots, 1),
         commands=commands,
         figures={
             "slots": slots,

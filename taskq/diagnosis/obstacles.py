@@ -273,11 +273,17 @@ def _silent(blocked: Blocked) -> Reason:
     then = ""
     if facts.brake is None and last > facts.upkeep.now:
         then = f"; an agent that stays silent counts as lost by {instant(last)}"
+    commands = [command("agent", "list", path), command("agent", "run", "--campaign", path)]
+    if facts.blockers:
+        then = (
+            "; the database is blocked, as another reason says, so this may be no fault of theirs"
+        )
+        commands = commands[:1]
     return blocked.reason(
         "silent",
         f"{verb(agents, 'the only agent', f'all {agents:,} agents')} that could claim "
         f"{them(blocked.tasks)} {verb(agents, 'is', 'are')} silent{then}",
-        [command("agent", "list", path), command("agent", "run", "--campaign", path)],
+        commands,
         {"agents": agents, "until": last},
     )
 

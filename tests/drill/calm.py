@@ -144,7 +144,7 @@ def turnover(yard: Yard) -> Iterator[None]:
 
 def long_tasks(yard: Yard) -> Iterator[None]:
     """Let few tasks take long, each another time."""
-    yard.campaign(60, "$((n * 7 % 25 + 20))")
+    yard.campaign(600, "$((n * 7 % 25 + 20))")
     yard.start()
     while True:
         yield

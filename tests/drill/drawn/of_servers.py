@@ -77,8 +77,9 @@ def _lie(client: socket.socket) -> None:
 def network(farm: Farm, form: Form, chance: random.Random) -> Problem:
     """Let the way of a site, or of a host, to the gateway be bad."""
     name, hosts = farm.take_site()
-    if form.name == PAIR:
-        hosts = hosts[:1]
+    late = form.is_late
+    if form.name == PAIR:  # nobody can miss a host that has never been there
+        hosts, late = hosts[:1], True
     mode = {SIZE: "cuts", CHANCE: "drops"}.get(form.name) or chance.choice(("dead", "lies"))
     stage = farm.stage
     way = Way(stage.urls[0], str(stage.folder / "gateway.pem"), chance)
@@ -90,7 +91,7 @@ def network(farm: Farm, form: Form, chance: random.Random) -> Problem:
         way.mode = mode
 
     def begin() -> None:
-        if not form.is_late:
+        if not late:
             become()
         for host in hosts:
             host.start(gateways=[way.url])
@@ -102,7 +103,7 @@ def network(farm: Farm, form: Form, chance: random.Random) -> Problem:
         AWAY,
         {name, *(host.name for host in hosts)},
         before=begin,
-        strike=become if form.is_late else lambda: None,
+        strike=become if late else lambda: None,
         mend=lambda: setattr(way, "mode", "clear"),
     )
 

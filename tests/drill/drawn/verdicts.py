@@ -17,6 +17,7 @@ import psycopg
 from taskq.model.errors import TaskqError
 from tests.drill.drawn.case import Problem
 from tests.drill.drawn.farm import Farm, Pulse
+from tests.drill.drawn.forms import CHANCE
 from tests.drill.drawn.symptoms import AWAY, FAILS, ODD, SLOW
 from tests.drill.stage import Stage
 
@@ -191,6 +192,8 @@ def _heal(farm: Farm, finding: Finding, rate: float, within_s: float) -> None:
         with psycopg.connect(farm.stage.database.dsn) as session:
             session.execute(killed[0].encode())
         finding.remedy.append(killed[0])
+        if finding.form == CHANCE:  # they come again: their owner ends it
+            finding.problem.mend()
     bans = [line for line in commands if _BANNING.match(line)]
     if bans:  # must help without a repair
         commands = bans[:1]

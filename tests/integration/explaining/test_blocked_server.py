@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import psycopg
 import pytest
 
+from taskq.db.connections import Database
+from taskq.diagnosis.blockers import read_blockers
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.meanwhile import meanwhile
@@ -82,4 +86,24 @@ def test_stranger_who_keeps_tasks_locked_and_idles_is_named(make: Make, dsn: str
         assert f"select pg_terminate_backend({pid})" in reason.text
         assert (reason.blocks, reason.lost) == (False, 1)
         stranger.rollback()
+    assert "server-blocked" not in {it.code for it in explained(campaign).reasons}
+
+
+@pytest.mark.thorough
+def test_lock_that_ends_while_explain_waits_for_it_is_named(
+    make: Make, hire: Hire, dsn: str, database: Database
+) -> None:
+    """Whose lock comes and goes would never be seen: facts are read when it has gone."""
+    campaign = make("/c", tasks=3)
+    agent = hire("/c", host="n1")
+    (task,) = agent.claim(1)
+    with psycopg.connect(dsn) as stranger:
+        stranger.execute("lock table taskq.session in access exclusive mode")
+        with meanwhile(lambda _: agent.done(task)):
+            wait_until(lambda: bool(read_blockers(database)), timeout_s=60)
+            ends = threading.Timer(1.0, stranger.rollback)
+            ends.start()
+            reasons = {it.code for it in explained(campaign).reasons}
+            ends.join()
+    assert "server-blocked" in reasons
     assert "server-blocked" not in {it.code for it in explained(campaign).reasons}

@@ -358,3 +358,20 @@ def test_host_that_refuses_several_campaigns_for_one_cause_is_one_reason(
         "program-missing: no vina."
     )
     assert reason.commands == ["taskq failures /c", "taskq host show n1"]
+
+
+def test_agents_that_somebody_drained_are_no_lost_capacity(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """A site that stops for the night, as was announced, is named without a message."""
+    campaign = make("/c", tasks=40)
+    hire("/c", host="n1").claim()
+    hire("/c", host="n2")
+    end = "update taskq.session set ended_at = now(), left_why = %s where host = 'n2'"
+    postgres.execute(end, ["it got the order to drain (network work)"])
+    (reason,) = [it for it in explained(campaign).reasons if "n2" in it.text]
+    assert (reason.code, reason.lost, event_of(reason)) == ("drained", 0, None)
+    assert "Somebody has ordered that" in reason.text
+    postgres.execute(end, ["no time left"])
+    (reason,) = [it for it in explained(campaign).reasons if "n2" in it.text]
+    assert (reason.code, reason.lost > 0) == ("capacity-lost", True)
