@@ -28,6 +28,7 @@ from taskq.model.errors import (
     Forbidden,
     NotFound,
     NotOverGateway,
+    SchemaError,
     UnknownCampaign,
     UsageError,
 )
@@ -35,6 +36,7 @@ from taskq.model.views import Status
 from taskq.model.words import duration
 from taskq.upkeep.keeper import keeping
 from taskq_cli.display.text import one_line
+from taskq_cli.last_words import note_other_release
 
 # What a keeper of a command logs is for the logs of those who have some.
 logging.getLogger("taskq.upkeep").addHandler(logging.NullHandler())
@@ -68,7 +70,7 @@ class Invocation:
         """
         if waits:
             self._await(self.address())
-        return self._client(None, keeps=keeps)
+        return self._client(None, keeps=keeps, waits=waits)
 
     def make_room(self) -> None:
         """Let a command that removes something run on the full disk of the embedded server."""
@@ -117,18 +119,25 @@ class Invocation:
         say: Callable[[str], None] | None = None,
         *,
         keeps: bool = True,
+        waits: bool = False,
     ) -> Iterator[Client]:
         address = self.address()
         if address is None:
             start_server()
-        with (
-            (
+        try:
+            connected = (
                 taskq.connect(address)
                 if read_dsn is None
                 else taskq.connect_to_read(
                     read_dsn, address, most_behind_s=self.read_behind, say=say
                 )
-            ) as client,
+            )
+        except SchemaError as error:
+            if waits and address is not None and not is_gateway(address):
+                note_other_release(address, error)
+            raise
+        with (
+            connected as client,
             keeping(client.database) if keeps and address is None else nullcontext(),
         ):
             try:

@@ -73,6 +73,25 @@ create table taskq.stall (
 comment on table taskq.stall is
     'When the queue stood still, as keepers saw it: nobody could claim or report. See note_stall.sql.';
 
+create table taskq.stopped (
+    program text not null,
+    host text not null,
+    login text not null,
+    why text not null,
+    first_at timestamptz not null,
+    last_at timestamptz not null,
+    times integer not null default 1,
+    constraint stopped_pkey primary key (login, program, host),
+    constraint stopped_texts_length check (
+        length(program) <= 200 and length(host) <= 200 and length(login) <= 200 and length(why) <= 500)
+);
+
+comment on table taskq.stopped is
+    'Programs that serve the queue and ended by an error, in their own words, until one runs there again; see '
+    'note_stopped.sql, which bounds it.';
+comment on column taskq.stopped.program is 'The command, such as `taskq gateway`.';
+comment on column taskq.stopped.login is 'Whose connection left the note: a login, or a token.';
+
 create table taskq.brake (
     only_one boolean not null default true,
     since timestamptz,

@@ -7,7 +7,8 @@ grant select (name, path, events, target, reach, after_s, login, created_at, att
 grant select on taskq.installation, taskq.campaign, taskq.recipe, taskq.spec, taskq.blob, taskq.blob_part,
     taskq.front_refiller, taskq.front_list, taskq.brake, taskq.refusal, taskq.refused, taskq.refused_hello,
     taskq.ban, taskq.pilot_job, taskq.notify_event, taskq.known_trouble, taskq.watch, taskq.trend, taskq.sharing,
-    taskq.gateway, taskq.stall, taskq.disk, taskq.login_role, taskq.usage, taskq.end_sum, taskq.summed to {login};
+    taskq.gateway, taskq.stall, taskq.stopped, taskq.disk, taskq.login_role, taskq.usage, taskq.end_sum,
+    taskq.summed to {login};
 grant select (host, reaches, until) on taskq.notify_sender to {login};
 grant select (until) on taskq.keeper to {login};
 grant select on taskq.set_back to {login};

@@ -74,6 +74,13 @@ OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "TQ400",
     ),
     (
+        "sql/functions/upkeep/note_stopped.sql",
+        r"v_most_of_login .* := (\d+)",
+        "",
+        "notes that a login leaves of programs that ended by an error",
+        "left out",
+    ),
+    (
         "sql/functions/notifications/create_notify_rule.sql",
         r"v_most .* := (\d+)",
         "",

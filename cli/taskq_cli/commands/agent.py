@@ -28,6 +28,7 @@ from taskq_agent.settings import AgentSettings
 from taskq_cli.commands.agents import agents
 from taskq_cli.display.output import as_record, facts, write_record
 from taskq_cli.invocation import Invocation
+from taskq_cli.last_words import noted
 from taskq_cli.options.serving import lease_option, log_to_stderr, verbosity_options
 from taskq_cli.options.shared import blobs_option, campaign_option, shared_options, together
 
@@ -128,7 +129,10 @@ def run(
     """
     begun = time.time()
     log_to_stderr(verbose=verbose, quiet=quiet)
-    with invocation.client(waits=True, keeps=False) as client:
+    with (
+        invocation.client(waits=True, keeps=False) as client,
+        noted(client.queries, agent.campaign) as note,
+    ):
         client.campaign(agent.campaign)  # report a wrong path before anything starts
         store = open_blobs(client.database, blobs)
         transport = DirectTransport(client.database, lease_s=lease_s, blobs=store)
@@ -141,6 +145,7 @@ def run(
                 summary = agent_of_processes(transport, agent, runner).run()
         except Unfit as error:
             summary = unfit(str(error))
+            note(str(error))
         except OSError as error:
             raise Unavailable(f"this machine cannot start the agent's slots: {error}") from error
     write_record(invocation.output, as_record(summary), _as_text(summary))

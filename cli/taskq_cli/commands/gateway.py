@@ -16,6 +16,7 @@ from taskq.front.address import FrontAddress
 from taskq.model.errors import ExtraMissing, UsageError
 from taskq_agent.http.gateways import is_loopback, parsed
 from taskq_cli.invocation import Invocation, needs
+from taskq_cli.last_words import noted
 from taskq_cli.options.serving import (
     check_tls,
     front_option,
@@ -129,12 +130,13 @@ def gateway(
     check_tls(listen[0], tls_cert, tls_key, plain=plain, agents=True)
     _check(gateways, proxies)
     log_to_stderr(verbose=verbose, quiet=quiet, as_json=log_json)
-    certificate = ServerCertificate(tls_cert, tls_key) if tls_cert and tls_key else None
     most_clients = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_FOR_OTHERS
     with (
         invocation.client(waits=True, keeps=False) as known,
+        noted(known.queries, f"{listen[0]}:{listen[1]}"),
         Client(known.database.anonymous()) as client,
     ):
+        certificate = ServerCertificate(tls_cert, tls_key) if tls_cert and tls_key else None
         serving = server.Gateway(
             client,
             open_blobs(client.database, blobs),

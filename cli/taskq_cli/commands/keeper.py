@@ -22,6 +22,7 @@ from taskq.upkeep.targets import check_mail_address
 from taskq_cli.display.output import Record, facts, write_record, write_records
 from taskq_cli.early_exits import stopped_by_signals
 from taskq_cli.invocation import Invocation, needs
+from taskq_cli.last_words import noted
 from taskq_cli.options.serving import front_option, log_to_stderr, verbosity_options
 from taskq_cli.options.shared import connection_options, dry_run_option, shared_options, together
 from taskq_cli.options.values import size, time_option
@@ -121,6 +122,7 @@ def keeper(
     with (
         stopped_by_signals() as stop,
         invocation.client(waits=True, keeps=False) as client,
+        noted(client.queries),
         _refilling(client.database, front),
         sending(client.database, sends),
     ):

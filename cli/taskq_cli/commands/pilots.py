@@ -32,6 +32,7 @@ from taskq_cli.display.pilots import (
 from taskq_cli.display.text import one_line, printable
 from taskq_cli.early_exits import confirm, stopped_by_signals
 from taskq_cli.invocation import Invocation
+from taskq_cli.last_words import noted
 from taskq_cli.options.serving import log_to_stderr, verbosity_options
 from taskq_cli.options.shared import (
     campaign_option,
@@ -323,7 +324,7 @@ def run(
       taskq pilot run hpc --dry-run
     """
     log_to_stderr(verbose=verbose, quiet=quiet)
-    with invocation.client(waits=True) as client:
+    with invocation.client(waits=True) as client, noted(client.queries, " ".join(names)):
         for name in names:
             _check_here(client.pilots.pilot(name))
         if dry_run:

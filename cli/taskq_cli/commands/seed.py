@@ -27,6 +27,7 @@ from taskq.model.words import counted, duration
 from taskq_agent.paths import exists
 from taskq_cli.display.output import as_record, write_record
 from taskq_cli.invocation import Invocation
+from taskq_cli.last_words import noted
 from taskq_cli.options.best import BestOptions, best_options
 from taskq_cli.options.shared import path_argument, shared_options
 from taskq_cli.seeder import Seeder, SeedInput, feed, seed_display, warn_unrunnable
@@ -160,7 +161,8 @@ def seed(
         if best is not None and best.live:
             if on_conflict != "fail":
                 raise UsageError("--live takes no --on-conflict: leave it out")
-            feed(invocation.output, best.feeder(client, campaign), best.path, path)
+            with noted(client.queries, path):
+                feed(invocation.output, best.feeder(client, campaign), best.path, path)
             return
         if best is not None:
             inputs = [best.input(client, path)]

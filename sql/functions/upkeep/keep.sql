@@ -100,6 +100,8 @@ begin
                     perform taskq.forget_progress();
                     delete from taskq.refused_hello r
                      where r.last_at < clock_timestamp() - interval '1 day';
+                    delete from taskq.stopped s
+                     where s.last_at < clock_timestamp() - interval '1 day';
             end case;
         exception
             when others then

@@ -72,6 +72,7 @@ CHECKS: Final = (
     ServerCheck("connections", reads("check_activity"), running.connections, needs_schema=False),
     ServerCheck("disk", reads("disks"), upkeep.disks, explains="anywhere"),
     ServerCheck("keeper", reads("check_keeper"), upkeep.keeper),
+    ServerCheck("programs", reads("check_stopped"), upkeep.programs, explains="anywhere"),
     ServerCheck("clock", running.read_clock, running.clock, needs_schema=False),
     ServerCheck("agents", reads("check_agent_clocks"), upkeep.agent_clocks),
     ServerCheck("tokens", reads("check_tokens"), upkeep.tokens),

@@ -8,10 +8,12 @@ from typing import Final
 
 from taskq.db.checks.findings import ADVICE, FAULT, FINE, ServerFinding
 from taskq.db.rows import Row
-from taskq.model.words import DAY_S, command, counted, duration, instant
+from taskq.model.words import DAY_S, beginning, command, counted, duration, instant
 from taskq_agent.units import in_bytes
 
 _NAMED: Final = 3
+#: Characters of the last words of a program.
+_WORDS: Final = 300
 #: A disk is nearly full if less than a tenth of it, and less than this many bytes, are free; or if
 #: it will be full within so many seconds.
 _FREE_SHARE: Final = 0.1
@@ -50,6 +52,25 @@ def keeper(rows: list[Row]) -> Iterator[ServerFinding]:
         f"run `{command('keeper')}`, a gateway, or an agent with a connection of its own",
         {"until": until},
     )
+
+
+def programs(rows: list[Row]) -> Iterator[ServerFinding]:
+    """Judge programs that ended by an error. rows: of `check_stopped.sql`."""
+    if not rows:
+        yield ServerFinding(FINE, "No gateway, keeper or other program has ended by an error.")
+    for row in rows:
+        program, host, why = (" ".join(row[name].split()) for name in ("program", "host", "why"))
+        often = ""
+        if row["times"] > 1:
+            often = f"{row['times']:,} times since {instant(row['first_at'])}, last "
+        yield ServerFinding(
+            FAULT,
+            f"`{program}` on {host} ended by an error {often}at {instant(row['last_at'])}: "
+            f"{beginning(why, _WORDS)}.",
+            "mend what it says, and start it again; this finding goes half a minute later, or "
+            "after a day",
+            {name: row[name] for name in ("program", "host", "login", "why", "last_at", "times")},
+        )
 
 
 def agent_clocks(rows: list[Row]) -> Iterator[ServerFinding]:
