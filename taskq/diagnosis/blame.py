@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import NormalDist
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from taskq.diagnosis.bans import Ban, PlaceKind, failing_why, for_campaign
-from taskq.diagnosis.evidence import RunTimeSums, Share, share
+from taskq.diagnosis.evidence import Share, share
 from taskq.diagnosis.judging import (
     Judgement,
     failing_elsewhere_too,
@@ -21,14 +20,20 @@ from taskq.diagnosis.judging import (
     is_split,
     split_words,
 )
+from taskq.diagnosis.raised_limits import (
+    FEW,
+    SURE,
+    TaskFates,
+    enough_attempts,
+    enough_s,
+    raised_by,
+)
 from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, SampleSize, by_place, size_of
 from taskq.model.seed import is_within
 from taskq.model.settings import size_text
 from taskq.model.words import command, counted, duration, percent
 from taskq_agent.errors import FailForGood
 from taskq_agent.protocol import OUT_OF_MEMORY, OUTPUT_TOO_LARGE, TIME_LIMIT
-from taskq_agent.transport import MAX_BLOB_BYTES
-from taskq_agent.units import MAX_BYTES
 
 Side: TypeAlias = Literal["task", "node", "site", "campaign", "chance", "unclear"]
 
@@ -42,37 +47,8 @@ FAULTS: Final[dict[Side, str]] = {
 }
 _GIVEN_UP: Final = frozenset({FailForGood.__name__, f"exit-{os.EX_DATAERR}"})
 """Classes with which a handler says that no further attempt can help."""
-_YEAR_S: Final = 31_536_000.0
 _HALF: Final = 0.5
-#: A larger share of tasks that fail again may be all of them.
-_SURE: Final = 0.9
-#: Successes from whose times a limit is estimated, and by what it becomes larger at least, at most.
-_LEAST_ENDED: Final = 20
-_LEAST_RAISED: Final = 1.25
-_MOST_RAISED: Final = 10.0
-#: Of so many tasks one may fail for good by chance.
-_FEW: Final = 1_000
-_MOST_ATTEMPTS: Final = 20
 _SHOWN: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFates:
-    """How tasks with failures of a class went on; see `failing_tasks` in SQL for the fields."""
-
-    campaign: str
-    error_class: str
-    attempts: int
-    tasks: int
-    again: int
-    then_done: int
-    memory: Sequence[int] | None = None
-    time_limit_s: float | None = None
-    max_attempts: int | None = None
-    output_bytes: int | None = None
-    memory_learns: bool = False
-    last_tries: int = 0
-    last_done: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +63,10 @@ class FailureVerdict:
     message: of the latest such attempt, at a host at fault if there is one; empty if it is unknown
     or adds nothing. sample: its size. raised: the option, with its value, that raises the limit
     that attempts exceeded, or allows as many attempts as chance needs; empty if none. only: whether
-    other campaigns work at these places.
+    other campaigns work at these places. since: when attempts began to fail so, at these places if
+    there are some; first_task: the least id of the tasks that did then; is_new: whether none, or
+    far fewer, failed so before. cost: the core-hours that it costs in an hour. All None if the sums
+    of ended attempts do not have it yet.
     """
 
     campaign: str
@@ -107,6 +86,10 @@ class FailureVerdict:
     sample: SampleSize
     raised: Sequence[str] = ()
     only: bool = False
+    since: datetime | None = field(default=None, kw_only=True)
+    first_task: int | None = field(default=None, kw_only=True)
+    is_new: bool | None = field(default=None, kw_only=True)
+    cost: float | None = field(default=None, kw_only=True)
 
     @property
     def place_kind(self) -> PlaceKind | None:
@@ -164,12 +147,32 @@ def blame(
     for group in groups:
         if group.outcome in TELLING:
             by_campaign[group.campaign].append(group)
-    most = sorted(fates, key=lambda fate: (-fate.attempts, fate.campaign, fate.error_class))
-    return [_verdict(fate, by_campaign[fate.campaign], known, size) for fate in most[:limit]]
+    most = sorted(
+        _of_all(groups, fates), key=lambda it: (-it.attempts, it.campaign, it.error_class)
+    )
+    looks = len(most)
+    return [_verdict(fate, by_campaign[fate.campaign], known, size, looks) for fate in most[:limit]]
+
+
+def _of_all(groups: Iterable[AttemptGroup], fates: Iterable[TaskFates]) -> Iterator[TaskFates]:
+    """Yield the fates of all classes: of those that only sums have, nothing is known of tasks."""
+    known = {(fate.campaign, fate.error_class): fate for fate in fates}
+    attempts: Counter[tuple[str, str]] = Counter()
+    for group in groups:
+        if group.outcome in BAD and not group.outdated:
+            attempts[group.campaign, group.error_class or ""] += group.attempts
+    for (campaign, error_class), number in attempts.items():
+        fate = known.get((campaign, error_class))
+        fate = fate or TaskFates(campaign, error_class, number, number, 0, 0)
+        yield replace(fate, attempts=number)
 
 
 def _verdict(
-    fates: TaskFates, groups: Sequence[AttemptGroup], bans: Sequence[Ban], size: SampleSize
+    fates: TaskFates,
+    groups: Sequence[AttemptGroup],
+    bans: Sequence[Ban],
+    size: SampleSize,
+    looks: int,
 ) -> FailureVerdict:
     # Only this class counts as bad: another fault of a host is not evidence.
     judged = [
@@ -182,26 +185,26 @@ def _verdict(
     judged = [group for group in judged if not group.outdated]
     here = [group for group in judged if group.outcome in BAD]
     whole = _all(judged)
-    side, why, places = _side(judged, fates)
+    side, why, places = _side(judged, fates, looks)
     was = share(_bad(before), _all(before))
     if side == "campaign" and was.high < share(_bad(here), whole).low:
         why += "; before the campaign or its inputs were last changed, or it was resumed, "
         why += f"{percent(was.share)} of {counted(was.attempts, 'attempt')} did"
-    limit_s = _enough_s(groups, fates)
-    raised = _raised(fates, limit_s) if side == "campaign" else ()
+    limit_s = enough_s(groups, fates)
+    raised = raised_by(fates, limit_s) if side == "campaign" else ()
     if side == "campaign" and limit_s is not None:
         why += "; the new one follows from the times of those that ended: how long the others would"
         why += " have taken is unknown"
-    if side == "chance" and (enough := _enough(fates, share(_bad(here), whole).share)):
-        why += f"; with {enough} attempts, one task in {_FEW:,} fails for good: of "
+    if side == "chance" and (enough := enough_attempts(fates, share(_bad(here), whole).share)):
+        why += f"; with {enough} attempts, one task in {FEW:,} fails for good: of "
         why += f"{counted(fates.last_tries, 'last attempt')}, {fates.last_done:,} succeeded"
         raised = "--max-attempts", str(enough)
     kind = "host" if side == "node" else side
     return FailureVerdict(
         campaign=fates.campaign,
         error_class=fates.error_class,
-        attempts=fates.attempts,
-        share=share(fates.attempts, whole),
+        attempts=_bad(here),
+        share=share(_bad(here), whole),
         hosts=len({group.host for group in here}),
         sites=len({group.site for group in here}),
         tasks=fates.tasks,
@@ -221,10 +224,12 @@ def _verdict(
     )
 
 
-def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, Sequence[str]]:
+def _side(
+    groups: Sequence[AttemptGroup], fates: TaskFates, looks: int
+) -> tuple[Side, str, Sequence[str]]:
     hosts, sites = by_place(groups, "host"), by_place(groups, "site")
     all_bad = _bad(groups)
-    judged = Judgement(hosts)
+    judged = Judgement(hosts, looks)
     bad_hosts = sorted(judged.failing - {""}, key=lambda name: (-_bad(hosts[name]), name))
     # A site is at fault if several hosts fail even without its few bad ones.
     apart = failing_hosts_apart(groups, judged.failing)
@@ -232,7 +237,7 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
         name: [group for group in some if group.host not in apart.get(name, ())]
         for name, some in sites.items()
     }
-    judged_sites = Judgement(of_sites)
+    judged_sites = Judgement(of_sites, looks)
     bad_sites = [
         name
         for name in sorted(judged_sites.failing - {""}, key=lambda name: (-_bad(sites[name]), name))
@@ -271,7 +276,7 @@ def _of_tasks(
     everywhere = share(_bad(rest), _all(rest))
     # Bad tasks fail again; by chance, they fail again as often as any task fails.
     passes = again.high - again.low <= _HALF and (
-        again.high < _HALF or (again.high < _SURE and again.share <= everywhere.high)
+        again.high < _HALF or (again.high < SURE and again.share <= everywhere.high)
     )
     many = counted(len(hosts), "host")
     if everywhere.low > _HALF and len(hosts) > 1:
@@ -302,7 +307,7 @@ def _known(fates: TaskFates) -> tuple[Side, str, Sequence[str]] | None:
         text = f"{counted(fates.attempts, 'attempt')} took more memory than most; the campaign "
         text += f"learns it, and gives {', then '.join(map(size_text, fates.memory))}"
         return "unclear", text, []
-    if not _raised(fates, None):
+    if not raised_by(fates, None):
         return None
     if fates.error_class == OUT_OF_MEMORY:
         limit = f"took more memory than it allows, now {size_text((fates.memory or [0])[-1])}"
@@ -311,60 +316,6 @@ def _known(fates: TaskFates) -> tuple[Side, str, Sequence[str]] | None:
     else:
         limit = f"took longer than its time limit, now {duration(fates.time_limit_s or 0.0)}"
     return "campaign", f"{counted(fates.attempts, 'attempt')} {limit}", []
-
-
-def _enough_s(groups: Iterable[AttemptGroup], fates: TaskFates) -> float | None:
-    """Return the time within which nearly all attempts would end, by those that do; else None.
-
-    What a limit cut is longer than the limit, nobody knows by how much. So the logarithms of the
-    times are taken for a normal distribution that the limit has truncated: its parameters follow
-    from the share that was cut and the mean of the others.
-    """
-    limit_s = fates.time_limit_s
-    if fates.error_class != TIME_LIMIT or not limit_s:
-        return None
-    ended = [group.times for group in groups if group.outcome == "done" and not group.outdated]
-    times = sum(ended, RunTimeSums())
-    whole = times.number + fates.attempts
-    if times.number < _LEAST_ENDED or 2 * times.number < whole:
-        return None
-    normal = NormalDist()
-    place = normal.inv_cdf(times.number / whole)
-    spread = max(0.0, math.log(limit_s) - times.mean) / (
-        place + normal.pdf(place) * whole / times.number
-    )
-    log_s = math.log(limit_s) + spread * (normal.inv_cdf(1 - 1 / _FEW) - place)
-    return min(max(math.exp(log_s), _LEAST_RAISED * limit_s), _MOST_RAISED * limit_s)
-
-
-def _raised(fates: TaskFates, limit_s: float | None) -> Sequence[str]:
-    """Return the option that raises the limit that attempts exceeded; empty if there is none.
-
-    limit_s: the time that is enough; None if unknown, which doubles the limit.
-    """
-    if fates.error_class == OUT_OF_MEMORY and fates.memory:
-        sizes = [*fates.memory[:-1], min(2 * fates.memory[-1], MAX_BYTES)]
-        return "--memory", ",".join(map(size_text, sizes))
-    if fates.error_class == OUTPUT_TOO_LARGE and fates.output_bytes:
-        return "--output-bytes", size_text(min(2 * fates.output_bytes, MAX_BLOB_BYTES))
-    if fates.error_class == TIME_LIMIT and fates.time_limit_s is not None:
-        found_s = 2 * fates.time_limit_s if limit_s is None else math.ceil(limit_s)
-        return "--time-limit", f"{min(found_s, _YEAR_S):.10g}s"
-    return ()
-
-
-def _enough(fates: TaskFates, bad: float) -> int | None:
-    """Return the attempts after which few tasks have failed by chance; else None.
-
-    Also none if they are allowed, or if the last attempts that were made do not show that one more
-    helps: tasks that come so far may be others than those that fail once.
-    """
-    last = share(fates.last_tries - fates.last_done, fates.last_tries)
-    bad = max(bad, last.share)
-    if not 0 < bad < 1 or last.high >= _SURE:
-        return None
-    enough = min(math.ceil(math.log(1 / _FEW) / math.log(bad)), _MOST_ATTEMPTS)
-    return enough if enough > (fates.max_attempts or enough) else None
 
 
 def _bad(groups: Iterable[AttemptGroup]) -> int:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from taskq.db.access import Queries
 from taskq.diagnosis.bans import PlaceKind
+from taskq.diagnosis.ends import PastEnds
 from taskq.diagnosis.judging import Judgement
 from taskq.diagnosis.sample import AttemptGroup, Sample, by_place, read_sample
 from taskq.model.errors import TaskqError
@@ -34,5 +35,6 @@ class OtherCampaigns:
     def _groups(self) -> list[AttemptGroup]:
         if self._path != "/":
             with suppress(TaskqError):
-                return [*read_sample(self._database, "/").groups]
+                past = PastEnds(self._database, "/")
+                return [*past.with_sums(read_sample(self._database, "/")).groups]
         return [*self._sample.groups]

@@ -1,24 +1,30 @@
 """Statistics that compare a host, site or class of error with the rest: shares and run times.
 
-A difference counts if the intervals of both sides, each with a confidence of 99.9 %, do not
-overlap. Few attempts give wide intervals, so neither a number of attempts nor a share decides
-alone. Places are compared within campaigns only, weighted by the place's attempts, so that a bad
-campaign does not make a bad place.
+A difference counts if the intervals of both sides, each with a confidence of 99.9 % or more, do
+not overlap. Few attempts give wide intervals, so neither a number of attempts nor a share decides
+alone. A look compares many hosts, and each class of errors: the intervals are so wide that all of
+its comparisons together err with a probability of `_ERRORS` at most (O. J. Dunn, J. Amer. Statist.
+Assoc. 56, 1961, 52: Bonferroni's inequality), however they depend on each other. The procedure of
+Benjamini and Hochberg finds weaker effects, and accepts a share of wrong findings for it: here each
+of these accuses somebody. Places are compared within campaigns only, weighted by the place's
+attempts, so that a bad campaign does not make a bad place.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Final
 
 from taskq.model.words import percent
 
-#: The tail outside a 99.9 % interval on each side, and its place in the normal distribution.
-_TAIL: Final = 0.0005
-_Z: Final = 3.29
+#: The tail outside a 99.9 % interval on each side.
+TAIL: Final = 0.0005
+#: The probability that a look at many hosts accuses one wrongly.
+_ERRORS: Final = 0.005
 _HALVINGS: Final = 30
 _MOST_TERMS: Final = 500
 _PRECISION: Final = 1e-9
@@ -42,10 +48,15 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The share here and elsewhere, both with the weights that the campaigns have here."""
+    """The share here and elsewhere, both with the weights that the campaigns have here.
+
+    campaign, error_class: of what it is a share, if not of all failures in all campaigns.
+    """
 
     here: Share
     elsewhere: Share
+    campaign: str = field(default="", kw_only=True)
+    error_class: str = field(default="", kw_only=True)
 
     @property
     def is_worse(self) -> bool:
@@ -97,7 +108,12 @@ class Slowness:
         return self.low > 1
 
 
-def share(part: float, attempts: float) -> Share:
+def tail_of(comparisons: int) -> float:
+    """Return the tail outside an interval where a look makes so many comparisons."""
+    return min(TAIL, _ERRORS / max(comparisons, 1))
+
+
+def share(part: float, attempts: float, tail: float = TAIL) -> Share:
     """Return a share with its interval, exact for any number of attempts.
 
     C. J. Clopper and E. S. Pearson, Biometrika 26, 1934, 404. With few attempts, which most hosts
@@ -108,8 +124,8 @@ def share(part: float, attempts: float) -> Share:
     part = min(part, attempts)  # over a gateway each is read at a moment of its own
     # Rounded for the cache: nearly all hosts are compared with nearly the same shares.
     bad, good = round(part, 3), round(attempts - part, 3)
-    low = 0.0 if bad <= 0 else _quantile(_TAIL, bad, good + 1)
-    high = 1.0 if good <= 0 else 1 - _quantile(_TAIL, good, bad + 1)
+    low = 0.0 if bad <= 0 else _quantile(tail, bad, good + 1)
+    high = 1.0 if good <= 0 else 1 - _quantile(tail, good, bad + 1)
     return Share(part / attempts, low, high, round(attempts))
 
 
@@ -151,7 +167,9 @@ def _beta(x: float, a: float, b: float) -> float:
 
 
 def compare(
-    here: Mapping[str, tuple[int, int]], elsewhere: Mapping[str, tuple[int, int]]
+    here: Mapping[str, tuple[int, int]],
+    elsewhere: Mapping[str, tuple[int, int]],
+    tail: float = TAIL,
 ) -> Comparison | None:
     """Compare a place with others; None if these have no attempts of its campaigns.
 
@@ -168,11 +186,15 @@ def compare(
         return None
     # The number of attempts that would give this precision in a single campaign.
     effective = attempts**2 / spread
-    return Comparison(share(counted, attempts), share(expected / attempts * effective, effective))
+    return Comparison(
+        share(counted, attempts, tail), share(expected / attempts * effective, effective, tail)
+    )
 
 
 def slowness(
-    here: Mapping[str, RunTimeSums], elsewhere: Mapping[str, RunTimeSums]
+    here: Mapping[str, RunTimeSums],
+    elsewhere: Mapping[str, RunTimeSums],
+    tail: float = TAIL,
 ) -> Slowness | None:
     """Compare run times within campaigns; None if too few are known.
 
@@ -189,5 +211,5 @@ def slowness(
         weights += 1 / variance
     if not weights:
         return None
-    mean, half = total / weights, _Z / math.sqrt(weights)
+    mean, half = total / weights, NormalDist().inv_cdf(1 - tail) / math.sqrt(weights)
     return Slowness(math.exp(mean), math.exp(mean - half), math.exp(mean + half))

@@ -11,11 +11,13 @@ from typing import Final
 from taskq.diagnosis import costs
 from taskq.diagnosis.bans import for_campaign
 from taskq.diagnosis.blame import FailureVerdict
+from taskq.diagnosis.classes import began, further_classes
 from taskq.diagnosis.facts import MAX_OVERDUE, Facts, FailedTasks
 from taskq.diagnosis.fleet import Findings
 from taskq.diagnosis.judging import is_split, split_words
+from taskq.diagnosis.moved import moved
 from taskq.diagnosis.places import Place
-from taskq.diagnosis.reasons import Reason, brief, some, verb
+from taskq.diagnosis.reasons import Reason, brief, known_sum, some, verb
 from taskq.model.words import command, counted, duration, instant
 
 _MOST_SHOWN: Final = 3
@@ -32,6 +34,8 @@ def faults(facts: Facts) -> Iterator[Reason]:
     yield from _overdue(facts)
     yield from _failed(facts)
     yield from _poisonous(facts)
+    yield from further_classes(facts, verdicts_on_failed(facts), failing_places(facts))
+    yield from moved(facts.findings.moves)
     yield from _failing(facts, facts.findings)
     yield from _slow(facts, facts.findings)
 
@@ -98,7 +102,8 @@ def _clause(facts: Facts, verdict: FailureVerdict) -> str:
         name += f" ({brief(verdict.message)})"
     # The place has a reason of its own, with the evidence.
     has_reason = bool(verdict.places) and verdict.places[0] in failing_places(facts)
-    return f"{name}: {verdict.fault}: {some(verdict.places) if has_reason else verdict.why}"
+    where = some(verdict.places) if has_reason else verdict.why
+    return f"{name}{began(verdict)}: {verdict.fault}: {where}"
 
 
 def verdicts_on_failed(facts: Facts) -> list[FailureVerdict]:
@@ -177,6 +182,8 @@ def _failed(facts: Facts) -> Iterator[Reason]:
             ),
         ],
         figures={verdict.error_class: verdict.side for verdict in verdicts},
+        since=min((it.since for it in verdicts if it.since), default=None),
+        cost=known_sum(it.cost for it in verdicts),
     )
 
 
@@ -257,14 +264,16 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
             slowed = "; until then its agents make one attempt at a time" if place.slowed else ""
             only = f"; only {place.only} fails there, other campaigns work" if place.only else ""
             for_it = f" for {place.only}" if place.only else ""
+            in_it = f" in {place.worst[0]}" if place.worst and place.worst[0] != path else ""
             yield Reason(
                 f"failing-{place.kind}",
-                f"{place.kind.capitalize()} {place.name}: {place.verdict}; most often: "
-                f"{place.cause}{only}. Repair that, or ban the {place.kind}{for_it} until "
+                f"{place.kind.capitalize()} {place.name}: {place.verdict}; most often"
+                f"{in_it}: {place.cause}{only}. Repair that, or ban the {place.kind}{for_it} until "
                 f"then{slowed}.",
                 lost=place.bad,
                 commands=[command("failures", path), *([place.proposal] if place.proposal else [])],
                 figures=_figures(place),
+                since=place.since,
                 cost=costs.of_places([place]),
             )
         elif place.name not in known_banned:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from taskq.db.access import Queries
 from taskq.diagnosis.bans import Ban, PlaceKind
-from taskq.diagnosis.blame import FailureVerdict, TaskFates, blame
+from taskq.diagnosis.blame import FailureVerdict, blame
 from taskq.diagnosis.elsewhere import OtherCampaigns
+from taskq.diagnosis.ends import Move, PastEnds
 from taskq.diagnosis.odd_readings import OddReader, OddReadings, read_odd_results
 from taskq.diagnosis.odd_results import OddResults
 from taskq.diagnosis.places import LostHost, Place, Presence, by_trouble, compare_places
+from taskq.diagnosis.raised_limits import TaskFates
 from taskq.diagnosis.sample import MOST, Sample, read_sample
 from taskq.model.errors import UsageError
 from taskq.model.seed import check_path
@@ -23,6 +25,8 @@ MAX_HOSTS: Final = 50_000
 MAX_LOST: Final = 1_000
 MOST_MESSAGES: Final = 5
 """Failing places whose message is looked up."""
+MOST_DATED: Final = 3
+"""Places at fault whose beginnings are looked up."""
 MOST_FAILURES: Final = 1_000
 """Failures of a class among which a host's is searched."""
 
@@ -35,6 +39,7 @@ class Findings:
     sites: list[Place]
     failures: list[FailureVerdict]
     odd: OddReadings
+    moves: Sequence[Move] = field(default=(), kw_only=True)
 
 
 class Fleet:
@@ -101,16 +106,19 @@ class Fleet:
         slow ones, those whose agents warn, are slowed or silent, and those that are gone; banned
         ones last; most slots first. Raise `NotFound` if there is no such campaign.
         """
-        present, sample = self._presence(path), self._sample(path)
-        odd = self._read_odd(self._database, check_path(path))
+        present, past = self._presence(path), PastEnds(self._database, check_path(path))
+        sample = past.with_sums(read_sample(self._database, path))
+        odd = self._read_odd(self._database, path)
+        lost = self._lost(path)
         return self._compared(
-            "host", present, sample, self.bans(), path=path, odd=odd.hosts, lost=self._lost(path)
+            "host", present, sample, self.bans(), past, path=path, odd=odd.hosts, lost=lost
         )
 
     def sites(self, path: str = "/") -> list[Place]:
         """Compare the sites whose agents serve a campaign, as `hosts` does."""
-        present, sample = self._presence(path), self._sample(path)
-        return self._compared("site", present, sample, self.bans(), path=path)
+        present, past = self._presence(path), PastEnds(self._database, check_path(path))
+        sample = past.with_sums(read_sample(self._database, path))
+        return self._compared("site", present, sample, self.bans(), past, path=path)
 
     def failures(self, path: str = "/", *, limit: int = 20) -> list[FailureVerdict]:
         """Judge whose fault failures at and below a path are, by campaign and class.
@@ -118,24 +126,25 @@ class Fleet:
         Takes the same sample as `hosts`; most attempts first, `limit` classes at most. Raise
         `NotFound` if there is no such campaign.
         """
-        return self._judged(path, limit, self._sample(path), self.bans())
+        past = PastEnds(self._database, check_path(path))
+        sample = past.with_sums(read_sample(self._database, path))
+        return self._judged(path, limit, sample, self.bans(), past)
 
     def findings(self, path: str, *, limit: int, ended: int) -> Findings:
         """Return the results of `hosts`, `sites` and `failures` from one set of readings.
 
         ended: how many attempts there succeeded, failed or were lost.
         """
-        sample, present = read_sample(self._database, path, ended), self._presence(path)
+        past, present = PastEnds(self._database, path), self._presence(path)
+        sample = past.with_sums(read_sample(self._database, path, ended))
         bans, odd = self.bans(), self._read_odd(self._database, path)
         return Findings(
-            hosts=self._compared("host", present, sample, bans, path=path, odd=odd.hosts),
-            sites=self._compared("site", present, sample, bans, path=path),
-            failures=self._judged(path, limit, sample, bans),
+            hosts=self._compared("host", present, sample, bans, past, path=path, odd=odd.hosts),
+            sites=self._compared("site", present, sample, bans, past, path=path),
+            failures=self._judged(path, limit, sample, bans, past),
             odd=odd,
+            moves=past.moves(),
         )
-
-    def _sample(self, path: str) -> Sample:
-        return read_sample(self._database, check_path(path))
 
     def _presence(self, path: str) -> list[Presence]:
         rows = self._database.rows("places", path=check_path(path), limit=MAX_HOSTS)
@@ -146,12 +155,15 @@ class Fleet:
         return [LostHost(**row) for row in rows]
 
     def _judged(
-        self, path: str, limit: int, sample: Sample, bans: Iterable[Ban]
+        self, path: str, limit: int, sample: Sample, bans: Iterable[Ban], past: PastEnds
     ) -> list[FailureVerdict]:
         others = OtherCampaigns(self._database, path, sample)
         rows = self._database.rows("failing_tasks", path=path, most=MOST)
         fates = [TaskFates(**row) for row in rows]
-        verdicts = blame(sample.groups, fates, limit, bans, sample.size)
+        verdicts = [
+            _dated(verdict, past)
+            for verdict in blame(sample.groups, fates, limit, bans, sample.size)
+        ]
         for number, verdict in enumerate(verdicts[:MOST_MESSAGES]):
             if verdict.says_all:
                 continue
@@ -170,13 +182,21 @@ class Fleet:
         present: Sequence[Presence],
         sample: Sample,
         bans: Iterable[Ban],
+        past: PastEnds,
         *,
         path: str,
         odd: Iterable[OddResults] = (),
         lost: Iterable[LostHost] = (),
     ) -> list[Place]:
         places = compare_places(
-            kind, present, sample.groups, bans, sample.size, lost=lost, path=path
+            kind,
+            present,
+            sample.groups,
+            bans,
+            sample.size,
+            lost=lost,
+            path=path,
+            by_session=sample.by_session,
         )
         wrong = {result.host: f"{result.evidence} ({result.campaign})" for result in odd}
         others = OtherCampaigns(self._database, path, sample)
@@ -194,7 +214,10 @@ class Fleet:
                 campaign, error_class = place.worst
                 host = place.name if kind == "host" else _worst_host(sample, place)
                 message = self._message(campaign, host, error_class)
-                places[number] = replace(place, message=message)
+                begun = past.onset_at(kind, place.name, campaign, error_class)
+                places[number] = replace(
+                    place, message=message, since=None if begun is None else begun.since
+                )
         return places
 
     def _message(self, campaign: str, host: str | None, error_class: str) -> str:
@@ -210,6 +233,31 @@ class Fleet:
             most=MOST_FAILURES,
         )
         return "" if found is None else found["line"] or found["error"] or ""
+
+
+def _dated(verdict: FailureVerdict, past: PastEnds) -> FailureVerdict:
+    """Return a verdict with since when it is so, and what that costs."""
+    campaign, error_class, kind = verdict.campaign, verdict.error_class, verdict.place_kind
+    if kind is None:
+        begun = past.onset(campaign, error_class)
+    else:
+        its = [
+            past.onset_at(kind, name, campaign, error_class) for name in verdict.places[:MOST_DATED]
+        ]
+        begun = min((it for it in its if it), key=lambda it: it.since, default=None)
+    since = None if begun is None else begun.since
+    why = verdict.why
+    if kind is None and (where := past.is_apart(campaign, error_class)):
+        why += f"; these tasks were seeded {where} all that succeeded: it may be these tasks, or "
+        why += "the time when they ran"
+    return replace(
+        verdict,
+        why=why,
+        since=since,
+        first_task=None if begun is None else begun.first_task,
+        is_new=None if begun is None else begun.is_new,
+        cost=past.cost(campaign, error_class, since),
+    )
 
 
 def _worst_host(sample: Sample, site: Place) -> str:

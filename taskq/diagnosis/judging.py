@@ -15,6 +15,7 @@ from taskq.diagnosis.evidence import (
     Slowness,
     compare,
     slowness,
+    tail_of,
 )
 from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, by_place
 
@@ -41,12 +42,19 @@ class Judgement:
     One bad place would make others look good, and slow places would make others look fast. So, as
     in judge_hosts() in SQL, the measure leaves out places that stand out, and all are compared
     again until nothing changes, at most three times. groups: attempts by the name of the place;
-    outdated ones do not count.
+    outdated ones do not count. looks: how many such comparisons of places are made at once.
+
+    A place also stands out if one class of errors does in one campaign, though others fail as often
+    there as elsewhere, and hide it among all failures.
     """
 
-    def __init__(self, groups: Mapping[str, Iterable[AttemptGroup]]) -> None:
+    def __init__(self, groups: Mapping[str, Iterable[AttemptGroup]], looks: int = 1) -> None:
+        self._tail = tail_of(looks * len(groups))
         groups = {name: _evidence(some) for name, some in groups.items()}
         self.ends = {name: ends(some) for name, some in groups.items()}
+        self._classes = {name: bad_by_class(some) for name, some in groups.items()}
+        cells = {cell for found in self._classes.values() for cell in found}
+        self._cells = len(cells)
         self.times = {name: run_times(some) for name, some in groups.items()}
         self.failing: set[str] = set()
         self.slow: set[str] = set()
@@ -80,7 +88,32 @@ class Judgement:
             part, whole = self._all_ends.get(campaign, (0, 0))
             own_part, own_whole = own.get(campaign, (0, 0))
             elsewhere[campaign] = part - own_part, whole - own_whole
-        return compare(here, elsewhere)
+        found = compare(here, elsewhere, self._tail)
+        if is_failing(found) or self._cells < 2:  # noqa: PLR2004
+            return found
+        bad = self._classes.get(name, {}) if chosen is None else bad_by_class(_evidence(chosen))
+        return self._of_class(name, here, bad) or found
+
+    def _of_class(
+        self, name: str, here: Ends, bad: Mapping[tuple[str, str], int]
+    ) -> Comparison | None:
+        """Return the comparison of the class that most more attempts end in there, if clearly."""
+        own = {} if name in self.failing else self._classes.get(name, {})
+        own_ends = {} if name in self.failing else self.ends.get(name, {})
+        clear = []
+        for (campaign, error_class), number in bad.items():
+            part = self._all_classes.get((campaign, error_class), 0)
+            whole = self._all_ends.get(campaign, (0, 0))[1] - own_ends.get(campaign, (0, 0))[1]
+            others = part - own.get((campaign, error_class), 0), whole
+            its = {campaign: (number, here[campaign][1])}
+            found = compare(its, {campaign: others}, self._tail / self._cells)
+            if found is not None and found.is_worse:
+                excess = number - here[campaign][1] * found.elsewhere.share
+                clear.append((excess, campaign, error_class, found))
+        if not clear:
+            return None
+        _, campaign, error_class, found = max(clear, key=lambda it: it[:3])
+        return replace(found, campaign=campaign, error_class=error_class)
 
     def slowness(self, name: str, chosen: Iterable[AttemptGroup] | None = None) -> Slowness | None:
         """Return how many times as long as elsewhere attempts take there, or in a part of it."""
@@ -92,7 +125,7 @@ class Judgement:
             campaign: self._all_times.get(campaign, nothing) - own.get(campaign, nothing)
             for campaign in here
         }
-        return slowness(here, elsewhere)
+        return slowness(here, elsewhere, self._tail)
 
     def fails_only_in(self, name: str) -> str:
         """Return the one campaign that fails there, if others clearly work there; else nothing.
@@ -111,7 +144,7 @@ class Judgement:
             part, every = self._all_ends.get(campaign, (0, 0))
             own_part, own = (0, 0) if name in self.failing else here[campaign]
             elsewhere[campaign] = part - own_part, every - own
-        found = compare(others, elsewhere)
+        found = compare(others, elsewhere, self._tail)
         usual = _FEW_BAD if found is None else max(_FEW_BAD, found.elsewhere.share)
         return worst if bad <= usual * whole else ""
 
@@ -122,6 +155,10 @@ class Judgement:
             for campaign, (part, whole) in found.items() if name not in self.failing else ():
                 counts[campaign][0] += part
                 counts[campaign][1] += whole
+        self._all_classes: Counter[tuple[str, str]] = Counter()
+        for name, bad in self._classes.items():
+            if name not in self.failing:
+                self._all_classes.update(bad)
         self._all_ends = {campaign: (part, whole) for campaign, (part, whole) in counts.items()}
         self._all_times: dict[str, RunTimeSums] = defaultdict(RunTimeSums)
         for name, times in self.times.items():
@@ -237,6 +274,15 @@ def ends(groups: Iterable[AttemptGroup]) -> Ends:
                 whole + group.attempts,
             )
     return dict(found)
+
+
+def bad_by_class(groups: Iterable[AttemptGroup]) -> Mapping[tuple[str, str], int]:
+    """Return by campaign and class how many attempts were bad; without those that have none."""
+    found: Counter[tuple[str, str]] = Counter()
+    for group in groups:
+        if group.outcome in BAD and group.error_class:
+            found[group.campaign, group.error_class] += group.attempts
+    return found
 
 
 def run_times(groups: Iterable[AttemptGroup]) -> Times:

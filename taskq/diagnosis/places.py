@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from taskq.diagnosis.judging import (
     slow_elsewhere_too,
 )
 from taskq.diagnosis.sample import BAD, AttemptGroup, SampleSize, by_place, size_of
+from taskq.diagnosis.usual import UsualEnds, use_of_slots
 from taskq.model.seed import is_within
 from taskq.model.words import command, instant, percent
 
@@ -93,7 +94,8 @@ class Place:
     fail; failing leaves them out. only: the one campaign that fails there, while others do as well
     as elsewhere; empty if there is none. split: of how many hosts so many fail that none is the
     exception; else 0. work: the place's share of all successful attempts; None if there are none.
-    worst: campaign and class with most bad attempts; None if none has a class. message: of the
+    worst: the campaign and class in which most more attempts end here than do
+    elsewhere; None if none has a class. since: when that began; None if unknown. message: of the
     latest of these; empty if unknown. sample: its size. wrong: why its results cannot be right;
     empty if they can.
     """
@@ -125,6 +127,7 @@ class Place:
     wrong: str = ""
     only: str = ""
     split: int = 0
+    since: datetime | None = field(default=None, kw_only=True)
 
     @property
     def banned(self) -> str | None:
@@ -148,7 +151,7 @@ class Place:
         if self.failing is not None and is_failing(self.failing):
             here, elsewhere = self.failing.here, self.failing.elsewhere
             parts.append(
-                f"{percent(here.share)} of {here.attempts:,} attempts fail here "
+                f"{percent(here.share)} of {here.attempts:,} attempts{self._what} here "
                 f"({here.interval}), elsewhere {percent(elsewhere.share)} ({elsewhere.interval})"
             )
         if self.slow is not None and is_slow(self.slow):
@@ -159,6 +162,13 @@ class Place:
         if self.wrong:
             parts.append(f"results cannot be right: {self.wrong}")
         return "; ".join(parts)
+
+    @property
+    def _what(self) -> str:
+        """What happens to attempts there more often than elsewhere."""
+        if self.failing is None or not self.failing.error_class:
+            return " fail"
+        return f" of {self.failing.campaign} end with {self.failing.error_class}"
 
     @property
     def cause(self) -> str:
@@ -217,11 +227,13 @@ def compare_places(
     *,
     lost: Iterable[LostHost] = (),
     path: str = "/",
+    by_session: Sequence[AttemptGroup] | None = None,
 ) -> list[Place]:
     """Return the named hosts or sites: failing ones first, then slow ones, others, banned ones.
 
     size: of the sample; None if there are no more attempts than these. lost: hosts without agents.
-    path: the campaign that is looked at. A site is judged without a few hosts of it that fail, and
+    path: the campaign that is looked at. by_session: attempts that show how slots were used; None
+    means the sample. A site is judged without a few hosts of it that fail, and
     never by one host. What is outdated counts for no verdict.
     """
     there = defaultdict(list)
@@ -244,7 +256,9 @@ def compare_places(
         if ban.kind == kind and (is_within(path, ban.path) or is_within(ban.path, path)):
             banned[ban.name].append(ban)
     gone = {lost_place.host: lost_place for lost_place in lost} if kind == "host" else {}
+    uses = done if by_session is None else by_place(by_session, kind)
     successes = _successes(sample)
+    usual = UsualEnds(judged, judgement.failing)
     places = []
     for name in sorted({*there, *done, *banned, *gone} - {""}):
         failing, slow = judgement.comparison(name), judgement.slowness(name)
@@ -255,7 +269,9 @@ def compare_places(
             part = slow_elsewhere_too(judged[name], name, judgement)
             several_slow = judgement.slowness(name, part)
             slow = slow if is_slow(several_slow) else several_slow
-        worst = _worst(done[name])
+        worst = usual.worst(name, done[name])
+        if failing is not None and failing.error_class:
+            worst = failing.campaign, failing.error_class
         place = Place(
             kind=kind,
             name=name,
@@ -271,6 +287,7 @@ def compare_places(
             sample=size,
             **_presence(kind, there[name], done[name]),
             **_past(done[name]),
+            use=use_of_slots(uses[name]),
         )
         places.append(place)
     if kind == "host":
@@ -314,15 +331,6 @@ def _successes(groups: Iterable[AttemptGroup]) -> int:
     return sum(group.attempts for group in groups if group.outcome == "done")
 
 
-def _worst(groups: Iterable[AttemptGroup]) -> tuple[str, str] | None:
-    """Return the campaign and class with most bad attempts."""
-    found: Counter[tuple[str, str]] = Counter()
-    for group in groups:
-        if group.outcome in BAD and group.error_class:
-            found[group.campaign, group.error_class] += group.attempts
-    return max(sorted(found), key=found.__getitem__, default=None)
-
-
 def _presence(
     kind: PlaceKind, there: Sequence[Presence], done: Sequence[AttemptGroup]
 ) -> dict[str, Any]:
@@ -347,27 +355,4 @@ def _past(done: Sequence[AttemptGroup]) -> dict[str, Any]:
         "attempts": sum(whole for _, whole in found.values()),
         "bad": sum(part for part, _ in found.values()),
         "run_s": math.exp(times.mean) if times.number else None,
-        "use": _use(done),
     }
-
-
-def _use(groups: Iterable[AttemptGroup]) -> float | None:
-    """Return the share of the slots' time in which payloads ran.
-
-    It covers sessions with at least two attempts a slot that serve nothing outside the sample, from
-    their first claim to their last end.
-    """
-    sessions = defaultdict(list)
-    for group in groups:
-        if group.within and group.first_at is not None:
-            sessions[group.session_id].append(group)
-    payload_s = presence_s = 0.0
-    for parts in sessions.values():
-        slots = parts[0].slots
-        if sum(part.attempts for part in parts) < 2 * slots:
-            continue
-        first = min(part.first_at for part in parts if part.first_at)
-        last = max(part.last_at for part in parts if part.last_at)
-        payload_s += sum(part.payload_s or 0.0 for part in parts)
-        presence_s += slots * (last - first).total_seconds()
-    return min(payload_s / presence_s, 1.0) if presence_s > 0 else None

@@ -71,10 +71,14 @@ class SampleSize:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The sample of a campaign and all below it."""
+    """The sample of a campaign and all below it.
+
+    by_session: where sums have taken the place of attempts, these attempts, by session.
+    """
 
     groups: Sequence[AttemptGroup]
     size: SampleSize
+    by_session: Sequence[AttemptGroup] | None = None
 
 
 def by_place(groups: Iterable[AttemptGroup], kind: PlaceKind) -> dict[str, list[AttemptGroup]]:

@@ -71,5 +71,5 @@ def verdict(
     fates = TaskFates(
         "/c", error_class, attempts, attempts, again, then_done, max_attempts=3, **more
     )
-    (found,) = blame(sample, [fates], 9)
+    (found,) = [it for it in blame(sample, [fates], 9) if it.error_class == error_class]
     return found

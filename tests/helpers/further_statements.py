@@ -51,7 +51,13 @@ def further_values(
         "unban": (sessions, place),
         "end_sums": (
             0,
-            {"path": "/new", "per": ["host"], "since": "2000-01-01T00:00:00Z", "most": page},
+            {
+                "path": "/new",
+                "per": ["host"],
+                "since": "2000-01-01T00:00:00Z",
+                "most": page,
+                "places": None,
+            },
         ),
         "sharing_campaigns": (0, {"scope": "/new", "most": 10}),
         "trouble_watch": (0, {"path": "/new", "whole": True}),

@@ -11,9 +11,10 @@ import click
 from taskq import Client
 from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.blame import FailureVerdict
+from taskq.diagnosis.classes import began
 from taskq.diagnosis.explaining import explained
 from taskq.diagnosis.places import Place
-from taskq.diagnosis.reasons import Explanation
+from taskq.diagnosis.reasons import Explanation, cost_text
 from taskq.diagnosis.tables.places import about_sample, columns
 from taskq.diagnosis.tables.tasks import CAUSES, CLASSES, FAILURES
 from taskq.model.columns import Column, without
@@ -168,7 +169,9 @@ def _write_verdicts(
             intro = paragraph(f"Whose fault it is, as shown by {verdict.sample}:")
             sys.stdout.write(f"\n{intro}")
         where = "" if verdict.campaign == path else f" in {verdict.campaign}"
-        texts = [f"{verdict.error_class or '(none)'}{where}: {verdict.fault}: {verdict.why}."]
+        name = f"{verdict.error_class or '(none)'}{where}{began(verdict)}"
+        texts = [f"{name}: {verdict.fault}: {verdict.why}."]
+        texts += [f"It costs {cost_text(verdict.cost)}."] if verdict.cost else []
         texts += [f"{ban}: {ban.why}." for ban in verdict.bans[:VERDICTS]]
         commands = [verdict.proposal] if verdict.proposal else []
         if example := examples.get((verdict.campaign, verdict.error_class)):

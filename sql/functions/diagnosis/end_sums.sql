@@ -1,8 +1,10 @@
--- end_sums(path, per, since, most): how attempts at and below a path ended, from the sums that the keeper makes; those
--- that used most come first.
+-- end_sums(path, per, since, most, places): how attempts at and below a path ended, from the sums that the keeper makes;
+-- those that used most come first.
 --
--- per: what to keep apart: campaign, host, site, release, time; the other columns are null. since: from the ten minutes
--- on that have this time, earlier than a day ago the hour; null: all, which is a week.
+-- per: what to keep apart: campaign, host, site, release, time; the other columns are null. With `current` only what
+-- ended in times that began after the campaign or an input was last changed, it was opened again, or a ban of the host
+-- or site there ended; see attempt_sample(). since: from the ten minutes on that have this time, earlier than a day ago
+-- the hour; null: all, which is a week. places: hosts, or without `host` in `per` sites; null: all.
 -- starts: when the ten minutes, or the hour, begin. outcome, sort and the sums: see the table `end_sum`; run_s and
 -- core_s in seconds.
 -- Error TQ404: no such campaign.
@@ -14,7 +16,8 @@
 -- @gateway manager
 -- @plan custom no-jit
 create or replace function taskq.end_sums(
-    p_path text, p_per text[], p_since timestamptz default null, p_most integer default 20000)
+    p_path text, p_per text[], p_since timestamptz default null, p_most integer default 20000,
+    p_places text[] default null)
 returns table (
     campaign text,
     host text,
@@ -71,6 +74,19 @@ begin
                where (p_since is null
                       or e.since >= date_trunc('hour', p_since, 'UTC')
                      and (e.grain = 'hour' or e.since >= taskq.ten_minutes(p_since)))
+                 and (p_places is null
+                      or case when 'host' = any (p_per) then e.host else e.site end = any (p_places))
+                 and ('current' <> all (p_per)
+                      or not exists (
+                             select from taskq.refused r
+                              where r.campaign_id = e.campaign_id and r.since > e.since)
+                     and not exists (
+                             select
+                               from taskq.ban b
+                               join taskq.campaign k on k.campaign_id = e.campaign_id
+                              where b.name = case b.kind when 'host' then e.host else e.site end
+                                and b.until between e.since and statement_timestamp()
+                                and taskq.at_or_below(k.path, b.path)))
                  and (cardinality(v_ids) = v_few or e.campaign_id = any (v_ids))
                group by e.campaign_id, 2, 3, 4, 5, e.outcome, e.sort
           ) s

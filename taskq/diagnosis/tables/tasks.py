@@ -30,6 +30,7 @@ CLASSES: Final[tuple[Column[FailureVerdict], ...]] = (
     Column("tasks", kind="count", yields=1),
     Column("hosts", kind="count", yields=1),
     Column("sites", kind="count", yields=1),
+    Column("since", lambda verdict: verdict.since, sparse=True),
     Column("fault", lambda verdict: verdict.fault),
     Column(
         "why", lambda verdict: "; ".join([verdict.why, *map(str, verdict.bans)]), gives_way=True

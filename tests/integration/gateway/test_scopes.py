@@ -26,7 +26,9 @@ EVERYWHERE: dict[str, Any] = {
     **dict.fromkeys(("limit", "most", "scan", "top", "minutes", "ended"), 100),
     **dict.fromkeys(("after", "task", "attempt", "depth"), 0),
     **{name: [] for name in ("offers", "tasks", "keys", "attempts", "firsts", "lasts")},
-    **dict.fromkeys(("worst", "status", "group_part", "pilot", "lifetime_s", "since"), None),
+    **dict.fromkeys(
+        ("worst", "status", "group_part", "pilot", "lifetime_s", "since", "places"), None
+    ),
     **dict.fromkeys(("ascending", "inline", "below", "payloads", "dry_run", "whole"), True),
     "part": "result",
     "name": "score",
@@ -175,7 +177,13 @@ def test_token_for_a_campaign_sees_no_ends_of_others(
     token = queue.tokens.create("manager", "a", ["/a"])[0]
     found = {}
     for path in ("/a", "/b", "/"):
-        body = {"path": path, "per": ["host", "campaign"], "since": None, "most": 100}
+        body = {
+            "path": path,
+            "per": ["host", "campaign"],
+            "since": None,
+            "most": 100,
+            "places": None,
+        }
         reply = gateway.ask("POST", "/v1/manage/end_sums", token=token, body=body)
         found[path] = reply.status
         if path == "/a":
