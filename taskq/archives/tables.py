@@ -26,9 +26,10 @@ _END_BYTES: Final = 8
 def write(stream: BinaryIO, table: str, rows: Iterable[Sequence[Any]]) -> int:
     """Write rows as a Parquet file, in the order of the table's columns; return how many."""
     pa, schema, counted = require_pyarrow(), _schema(table), 0
-    # Without dictionaries, no few bytes become many when they are read.
+    # Without dictionaries, no few bytes become many when they are read. Statistics of long texts
+    # would make the description at the end longer than `read` takes: only the first column has any.
     with pa.parquet.ParquetWriter(
-        stream, schema, compression="zstd", use_dictionary=False
+        stream, schema, compression="zstd", use_dictionary=False, write_statistics=schema.names[:1]
     ) as writer:
         for group in _groups(rows, schema):
             writer.write_table(group)

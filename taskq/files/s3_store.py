@@ -128,8 +128,14 @@ class S3Objects:
                     chunk_size=PART_BYTES,
                     max_concurrency=PARTS_AT_A_TIME,
                 )
-            except FileNotFoundError:
-                raise self._no_bucket() from None
+            except FileNotFoundError as error:
+                if size <= PART_BYTES or "NoSuchUpload" not in f"{error}":
+                    raise self._no_bucket() from None
+                # The answer to the last request was lost, and repeated it found no parts any more.
+                if not self._has(name, size):
+                    raise Unavailable(
+                        f"{self.url} has lost parts of {name}; try again later"
+                    ) from None
 
     def remove(self, name: str) -> None:
         """Remove an object; nothing if it is not here."""
@@ -148,6 +154,11 @@ class S3Objects:
                     raise self._no_bucket() from None
                 raise
         return None
+
+    def _has(self, name: str, size: int) -> bool:
+        with suppress(NotFound):
+            return self.size(name) == size
+        return False
 
     def _no_bucket(self) -> Unavailable:
         return Unavailable(

@@ -6,7 +6,8 @@ moto keeps all in memory. So each object that was put in one request is also a f
 `FOLDER/kept` before that is acknowledged, and is put again at the next start. `FOLDER/faults` has a
 status and a pattern: requests with such a line, which ends with the key of who asks, get that
 status instead. Words in place of a status lie: `other`, another byte in the midst of the answer;
-`former`, what was put under the name at first; `empty`, a list without objects.
+`former`, what was put under the name at first; `empty`, a list without objects; `lost`, an error
+in place of the first answer, although what was asked has been done.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Application:
         self._faults, self._kept = folder / "faults", folder / "kept"
         self._kept.mkdir(exist_ok=True)
         self._former: dict[str, bytes] = {}
+        self._lost: set[str] = set()
         self._moto = DomainDispatcherApplication(create_backend_app)
         moto = Client(self._moto)
         assert moto.put(f"/{BUCKET}").status_code == 200
@@ -85,6 +87,9 @@ class Application:
         elif lie == "empty":
             body[:] = re.sub(rb"<Contents>.*</Contents>", b"", bytes(body), flags=re.DOTALL)
         status, headers, *_ = said
+        if lie == "lost" and path not in self._lost:
+            self._lost.add(path)
+            status, body[:] = "500 Lost", b""
         kept = [pair for pair in headers if pair[0].lower() != "content-length"]
         start_response(status, [*kept, ("Content-Length", str(len(body)))])
         return [bytes(body)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Conflict, RetryPolicy, Seed
+from taskq.archives import tables
 from taskq.archives.columns import LEFT_OUT, NOT_ARCHIVED, SOURCES, TABLES
 from taskq.db.connections import Database
 from taskq.model.errors import UnknownCampaign, UsageError
@@ -216,3 +218,15 @@ def test_command_archives_and_removes_only_if_asked(
         queue.campaign("/c")
     assert (tmp_path / "a/manifest.json").exists()
     assert taskq.refused("campaign", "archive", "/c", "--to", "gs://bucket/a")[0] == 2
+
+
+def test_long_texts_do_not_lengthen_the_description_of_a_file() -> None:
+    """Its reader takes one of bounded length only, so what was written could not be verified."""
+    row = dict.fromkeys(TABLES["attempts"]) | {"task_id": 1, "attempt": 1}
+    texts = (f"{number:04}" * 900 for number in range(6_000))
+    rows = (tuple((row | {"result": text, "error": text, "tail": text}).values()) for text in texts)
+    stream = io.BytesIO()
+    assert tables.write(stream, "attempts", rows) == 6_000
+    described = int.from_bytes(stream.getvalue()[-8:-4], "little")
+    assert described * 50 < tables.MAX_FOOTER_BYTES
+    assert sum(1 for _ in tables.read(stream, "attempts", "attempts")) == 6_000

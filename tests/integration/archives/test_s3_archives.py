@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 import tempfile
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq import Campaign, Client, Conflict
+from taskq import Campaign, CampaignSpec, Client, Conflict, Seed
 from taskq.archives.manifest import NAME
 from taskq.archives.places import PROGRESS
 from taskq.archives.restoring import restore
@@ -22,6 +23,7 @@ from taskq.model.errors import ArchiveDamaged, OutputFailed, Unavailable, UsageE
 from tests.fixtures.queues import Hire
 from tests.fixtures.s3_servers import BUCKET, S3Server
 from tests.helpers.archives import archived, archiver, ended, shown
+from tests.helpers.campaigns import TRUE
 from tests.helpers.command_line import CommandLine
 
 TASKS = "c000001/tasks-000001.parquet"
@@ -285,3 +287,21 @@ def test_restore_from_s3_killed_again_and_again_is_finished(
     assert died.returncode == 0, died.stderr
     assert kills > 1
     assert shown(queue) == before
+
+
+@pytest.mark.thorough
+def test_memory_of_an_archive_in_s3_does_not_grow_with_its_tasks(
+    dsn: str, queue: Client, place: str
+) -> None:
+    """360 MB of payloads pass through, up and down; half as much at most stays in memory."""
+    campaign = queue.create_campaign(CampaignSpec("/c", handler=TRUE))
+    campaign.seed(Seed({"text": secrets.token_hex(30_000)}, str(n)) for n in range(6_000))
+    campaign.cancel()
+    campaign.resume()
+    made = archiver("archive", dsn, "/c", place, 50_000, 0)
+    assert made.returncode == 0, made.stderr
+    campaign.remove()
+    again = archiver("restore", dsn, "/c", place, 1_000, 0)
+    assert again.returncode == 0, again.stderr
+    assert int(made.stdout) < 180_000_000
+    assert int(again.stdout) < 180_000_000

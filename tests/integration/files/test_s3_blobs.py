@@ -78,6 +78,19 @@ def test_upload_that_is_refused_leaves_nothing(
     assert blobs.put([data])[1] == LARGE
 
 
+def test_upload_whose_last_answer_is_lost_is_stored(
+    server: S3Server, address: str, prefix: str
+) -> None:
+    """The request is repeated, and then there is no such upload any more."""
+    blobs, data = S3Blobs(address), secrets.token_bytes(LARGE)
+    with server.failing("lost", "POST .*[?]uploadId=.*"):
+        digest, size = blobs.put([data])
+    assert size == blobs.size(digest) == LARGE
+    assert server.objects(prefix) == [f"{digest[:2]}/{digest}"]
+    with server.failing(404, "POST .*[?]uploadId=.*"), pytest.raises(Unavailable):
+        blobs.put([data[1:]])
+
+
 def test_upload_whose_source_breaks_leaves_nothing(
     server: S3Server, address: str, prefix: str
 ) -> None:
