@@ -67,8 +67,8 @@ def listed(invocation: Invocation) -> None:
     "--tasks",
     type=click.IntRange(min=LEAST_TASKS),
     metavar="N",
-    help="Size of a large backlog or history, and of each campaign of `endurance`. "
-    "[default: 10,000,000; 100,000]",
+    help="Size of a large backlog or history, of an archived campaign, and of each one of "
+    "`endurance`. [default: 10,000,000; 1,000,000; 100,000]",
 )
 @click.option(
     "--campaigns",
@@ -162,7 +162,7 @@ def _scale(
     if rounds is not None:
         scale = replace(scale, rounds=rounds, pairs=min(rounds, scale.pairs))
     if tasks is not None:
-        scale = replace(scale, tasks=tasks, endured_tasks=tasks)
+        scale = replace(scale, tasks=tasks, archived=tasks, endured_tasks=tasks)
     if campaigns is not None:
         scale = replace(scale, endured=campaigns)
     return scale

@@ -16,7 +16,7 @@ class Scale:
     instructions are, and kinds of them. results: that are read. calls, cheap_calls, arrays: calls
     of functions. batches: tasks of a start, in the sizes that are compared.
     pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for each number of
-    siblings. ended: campaigns that have ended.
+    siblings. ended: campaigns that have ended. archived: tasks of a campaign that is archived.
     endured: campaigns that come and go, each of endured_tasks, on a disk of disk_bytes.
     agents...: of gateways; exchange_every_s: of each of `agents_all`, and its heartbeats.
     healthy_...: agents with a hostile client, and their exchanges a second; hostile: kinds of such
@@ -47,6 +47,7 @@ class Scale:
     siblings: tuple[int, ...] = (1, 50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
     lookups: int = 10_000
     ended: int = 20_000
+    archived: int = 1_000_000
     endured: int = 1_000
     endured_tasks: int = 100_000
     disk_bytes: int = 10_000_000_000
@@ -89,6 +90,7 @@ SHORT: Final = Scale(
     siblings=(1, 8),
     lookups=20,
     ended=30,
+    archived=2_000,
     endured=10,
     endured_tasks=300,
     disk_bytes=2_000_000_000,

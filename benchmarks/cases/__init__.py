@@ -11,6 +11,7 @@ results    as Arrow, next to COPY
 functions  calls of functions, next to executors of processes
 starts     of programs for many tasks, next to one by one
 siblings   ls while the tree grows
+archives   a campaign archived and restored, alone and while others claim
 ended      claims and explain in a queue whose campaigns have nearly all ended
 endurance  campaigns that come and go for hours: what grows
 counters   counts next to a recount
@@ -38,6 +39,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from benchmarks.cases import (
+    archives,
     beginnings,
     claims,
     counters,
@@ -92,6 +94,7 @@ CASES: Final[Mapping[str, Case]] = {
     "starts": starts.of_many,
     "siblings": siblings.listed,
     "ended": ended.beneath,
+    "archives": archives.life,
     "counters": counters.exact,
     "instructions": instructions.counted,
     "wal": wal.life,
