@@ -57,12 +57,12 @@ def life(bench: Bench) -> Iterator[Finding]:
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         yield Finding("size of the archive", size / tasks, "bytes/task")
         stage.add(OTHERS)
-        yield _beside(bench, stage, "archived", _archive(bench.folder / "NUMBER"))
+        yield _meanwhile(bench, stage, "archived", _archive(bench.folder / "NUMBER"))
         _run(stage, ("rm", CAMPAIGN, "--yes"))
         stage.settle()
         restore = ("restore", str(folder))
         yield from _taken(f"restore {tasks:,} tasks", _run(stage, restore), tasks)
-        yield _beside(bench, stage, "restored", (*restore, "--as", "/copy/NUMBER"))
+        yield _meanwhile(bench, stage, "restored", (*restore, "--as", "/copy/NUMBER"))
 
 
 def _archive(to: Path) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def _taken(what: str, run: _Run, tasks: int) -> Iterator[Finding]:
     yield Finding(f"memory of it: {what}", run.memory_mb, "MB", goal=Goal(MOST_MEMORY_MB, "most"))
 
 
-def _beside(bench: Bench, stage: Stage, verb: str, words: tuple[str, ...]) -> Finding:
+def _meanwhile(bench: Bench, stage: Stage, verb: str, words: tuple[str, ...]) -> Finding:
     """Return how fast others claim while a command runs, next to while it is frozen."""
     seconds, rounds = bench.scale.seconds, bench.scale.rounds
     stage.top_up(round(MAX_ONE_S * seconds * (2 * rounds + 1)), OTHERS)
@@ -84,11 +84,11 @@ def _beside(bench: Bench, stage: Stage, verb: str, words: tuple[str, ...]) -> Fi
     return Finding(
         f"one task at a time, {BATCHED.total} clients, batched, while a campaign of "
         f"{bench.scale.archived:,} tasks is {verb}",
-        statistics.median(beside for beside, _ in pairs),
+        statistics.median(together for together, _ in pairs),
         "tasks/s",
         "the command is frozen",
         statistics.median(alone for _, alone in pairs),
-        ratio([beside / alone for beside, alone in pairs]),
+        ratio([together / alone for together, alone in pairs]),
         Goal(0.9),
     )
 

@@ -122,6 +122,24 @@ def test_all_commands_work_on_a_restored_campaign(
     assert taskq.refused("campaign", "restore", archive)[0] == 3
 
 
+def test_best_results_are_the_same_without_the_index_that_a_restore_does_not_bring(
+    taskq: CommandLine, queue: Client, archive: Path
+) -> None:
+    """The index can be made again."""
+    by = ("--best", "2", "--by", "result.score", "--lowest")
+    best = ("results", "/c", *by, "--raw", "-o", "jsonl")
+    index = ("campaign", "index", "/c", "--by", "result.score")
+    taskq.out(*index)
+    before = taskq.out(*best)
+    assert before.count("\n") == 2
+    queue.campaign("/c").remove()
+    restored(queue, archive)
+    assert queue.campaign("/c").indexes() == []
+    assert taskq.out(*best) == before
+    taskq.out(*index)
+    assert taskq.out(*best) == before
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("steps", [15, pytest.param(3, marks=pytest.mark.thorough)])
 def test_restore_killed_again_and_again_is_finished_by_a_repetition(
