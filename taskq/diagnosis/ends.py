@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
@@ -159,7 +159,8 @@ class PastEnds:
             return sample
         kept = [it for it in sample.groups if it.outdated or it.campaign not in more]
         groups = [*kept, *(it for campaign in sorted(more) for it in found[campaign])]
-        return Sample(groups, size_of(groups, sample.size.whole), sample.groups)
+        size = replace(size_of(groups, sample.size.whole), until=self.until)
+        return Sample(groups, size, sample.groups)
 
     def is_apart(self, campaign: str, error_class: str) -> Literal["before", "after"] | None:
         """Return where the tasks of a class were seeded: before or after all that succeeded."""

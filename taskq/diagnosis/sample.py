@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -12,7 +12,7 @@ from taskq.db.access import Queries
 from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.evidence import RunTimeSums
 from taskq.model.views import Status
-from taskq.model.words import counted
+from taskq.model.words import counted, instant
 
 #: The most attempts that are read.
 MOST: Final = 10_000
@@ -52,13 +52,19 @@ class AttemptGroup:
 
 @dataclass(frozen=True, slots=True)
 class SampleSize:
-    """How many attempts a sample has, and how many there are that succeeded or failed."""
+    """How many attempts a sample has, and how many there are that succeeded or failed.
+
+    until: if sums have taken the place of attempts: when the hour ended that these have.
+    """
 
     attempts: int
     whole: int
+    until: datetime | None = field(default=None, kw_only=True)
 
     def __str__(self) -> str:
         """In words: `the latest 10,000 of 3,000,000 attempts`."""
+        if self.until is not None:
+            return f"{counted(self.attempts, 'attempt')} of the hour before {instant(self.until)}"
         if self.attempts < self.whole:
             return f"the latest {self.attempts:,} of {counted(self.whole, 'attempt')}"
         return f"all {counted(self.attempts, 'attempt')}" if self.attempts > 1 else "one attempt"
@@ -66,7 +72,7 @@ class SampleSize:
     @property
     def is_cut(self) -> bool:
         """Whether there are more attempts than the sample has."""
-        return self.attempts < self.whole
+        return self.attempts < self.whole and self.until is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Bugs in the sums of what campaigns used, and of how attempts ended."""
+"""Bugs in the sums of what campaigns used, of how attempts ended, and in their judge."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _USAGE: Final = ("tests/integration/campaigns/test_usage.py",)
+_JUDGING: Final = ("tests/unit/test_judging_classes.py",)
+_ONSET: Final = ("tests/unit/test_onset.py",)
 _ENDS: Final = ("tests/integration/hosts/test_end_sums.py",)
 
 USAGE: Final = (
@@ -57,5 +59,29 @@ USAGE: Final = (
         "    v_ends.attempts := 1;\n",
         "A late success counts as lost too.",
         _USAGE,
+    ),
+    Mutant(
+        "all-failures-hide-a-class",
+        "taskq/diagnosis/judging.py",
+        "        return self._of_class(name, here, bad) or found\n",
+        "        return found\n",
+        "A host where each attempt of one campaign fails is hidden by what fails everywhere.",
+        _JUDGING,
+    ),
+    Mutant(
+        "each-comparison-errs-on-its-own",
+        "taskq/diagnosis/evidence.py",
+        "    return min(TAIL, _ERRORS / max(comparisons, 1))\n",
+        "    return TAIL\n",
+        "Of a thousand honest hosts one is accused in each look.",
+        _JUDGING,
+    ),
+    Mutant(
+        "nothing-has-a-beginning",
+        "taskq/diagnosis/onset.py",
+        "    cut = _moved(some)\n",
+        "    cut = None\n",
+        "What failed once long ago began then, whatever broke since.",
+        _ONSET,
     ),
 )

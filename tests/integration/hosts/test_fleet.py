@@ -277,7 +277,8 @@ def test_sample_says_of_how_many_attempts_it_is(
     assert hosts[0].sample == SampleSize(400, ended)
     output = " ".join(taskq.out("sites", "/c").split())
     assert f"Seen: the latest 400 of {ended:,} attempts, in the order of their tasks; few" in output
-    assert taskq.json("sites", "/c")[0]["sample"] == {"attempts": 400, "whole": ended}
+    of = {"attempts": 400, "whole": ended, "until": None}
+    assert taskq.json("sites", "/c")[0]["sample"] == of
 
 
 def test_explanation_names_each_of_the_three(

@@ -161,6 +161,7 @@ def test_sums_count_where_the_sample_has_only_the_last_attempts(
     monkeypatch.setattr(sample, "MOST", 50)
     (host,) = [it for it in queue.fleet.hosts("/x") if it.is_failing]
     assert (host.name, host.attempts, host.bad) == ("bad", 20, 20)
+    assert str(host.sample).startswith("220 attempts of the hour before 20")
     (verdict,) = queue.fleet.failures("/x")
     assert (verdict.side, verdict.places, verdict.attempts) == ("node", ["bad"], 20)
     assert verdict.since is not None
