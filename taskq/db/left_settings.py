@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _DAMAGE: Final = "damaged pages are read as empty ones, and tasks are lost without a word"
+_SLOW: Final = "lists and claims read whole tables"
 _SHORT: Final = "the upkeep and large statements are cancelled again and again"
 
 
@@ -48,6 +49,8 @@ LEFT: Final[Mapping[str, LeftSetting]] = {
         ("on",), "tables grow without end, and claims get slower and slower", loses=True
     ),
     "track_counts": LeftSetting(("on",), "autovacuum does nothing", loses=True),
+    "enable_indexscan": LeftSetting(("on",), _SLOW),
+    "enable_nestloop": LeftSetting(("on",), _SLOW),
     "track_activities": LeftSetting(("on",), "`taskq explain` cannot name who blocks others"),
     "default_transaction_read_only": LeftSetting(("off",), "nothing can be written", loses=True),
     "zero_damaged_pages": LeftSetting(("off",), _DAMAGE, loses=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -209,6 +210,17 @@ def test_embedded_queue_is_carried_over_from_an_older_postgresql(tmp_path: Path)
             shutil.rmtree(place, ignore_errors=True)
 
 
+def begin_in_vain(shell: Shell, home: Path) -> None:
+    """Stop in the midst, with the new server killed; then do what the page says of that."""
+    run(shell, f"TASKQ_HOME={home}-new taskq up > vain.log 2>&1")
+    info = Server(Path(f"{home}-new")).status()
+    assert info is not None
+    os.kill(info.pid, signal.SIGKILL)
+    line = "TASKQ_HOME=$QUEUE-new taskq down --delete-data"
+    assert line in " ".join(PAGE.read_text().split())
+    run(shell, f"QUEUE={home}; {line} --yes > vain.log 2>&1")
+
+
 def carry_over(shell: Shell, home: Path, major: int, programs: Path) -> None:
     """Follow the page with data of older programs."""
     old = f"TASKQ_PG_BIN={programs}"
@@ -221,6 +233,7 @@ def carry_over(shell: Shell, home: Path, major: int, programs: Path) -> None:
     assert f"docs/{PAGE.name}, {EMBEDDED}" in refusal
     assert "exit code 77" in refusal
     names = {"$HOME/.local/share/taskq": str(home), "/usr/lib/postgresql/15/bin": str(programs)}
+    begin_in_vain(shell, home)
     assert shell.follow(PAGE, names, heading=EMBEDDED) == 17
     assert "66.6 % of 30 tasks" in run(shell, "taskq status /c")
     run(shell, "taskq agent run --campaign /c --until-empty > agent.log 2>&1")

@@ -16,7 +16,7 @@ import click
 from taskq.db import migrations, roles
 from taskq.db.audit import Violation
 from taskq.db.catalogue import ROLES
-from taskq.db.checks.every import Checked, checked
+from taskq.db.checks.every import Checked, checked, faults_of_server
 from taskq.db.checks.findings import FAULT, FINE, UNSEEN
 from taskq.db.installed import Schema
 from taskq.db.storage_rights import open_places
@@ -34,7 +34,7 @@ from taskq_cli.display.output import (
 )
 from taskq_cli.display.progress import ShowChunk, chunk_display
 from taskq_cli.early_exits import Violated, resumable
-from taskq_cli.invocation import Invocation
+from taskq_cli.invocation import Invocation, warn
 from taskq_cli.options.shared import (
     dry_run_option,
     limit_option,
@@ -82,12 +82,14 @@ def db() -> None:
 def migrate(invocation: Invocation) -> None:
     """Install the schema, or upgrade it to this release.
 
-    Atomic: the whole upgrade commits, or nothing changes.
+    Atomic: the whole upgrade commits, or nothing changes. It looks at the server before, and warns
+    of faults that `taskq db check` names too.
 
     Example:
       taskq db migrate --dsn postgresql://me@db.example.org/queue
     """
     with invocation.database() as database:
+        faults = faults_of_server(database)
         before, after = migrations.migrate(database)
         changed = before != after
         if before.version != after.version:
@@ -95,6 +97,8 @@ def migrate(invocation: Invocation) -> None:
         else:
             state = f"{'had other functions, now is' if changed else 'is'} current"
         text = f"{database.server}: the schema {state}."
+    for fault in faults:
+        warn(f"{fault.text.removesuffix('.')}; {fault.remedy}")
     record = as_record(after) | {"changed": changed, "version_before": before.version}
     write_record(invocation.output, record, text)
 

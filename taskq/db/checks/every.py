@@ -104,6 +104,20 @@ def checked(database: Database) -> Iterator[Checked]:
             yield _checked(check, finding)
 
 
+def faults_of_server(database: Database) -> list[Checked]:
+    """Return the faults of the server itself, before anything is installed there.
+
+    Without those that a migration refuses.
+    """
+    return [
+        _checked(check, finding)
+        for check in CHECKS
+        if not check.needs_schema and check.name not in {"version", "encoding", "schema"}
+        for finding in _findings(database, check)
+        if finding.state == FAULT
+    ]
+
+
 def server_faults(queries: Queries) -> list[Checked]:
     """Return the faults that explain why a queue is slow, or will stop."""
     return [

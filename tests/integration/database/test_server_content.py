@@ -99,6 +99,15 @@ def test_parameters_in_the_log_are_found(staff: Staff) -> None:
         break_by(staff, "alter system reset all", "select pg_reload_conf()")
 
 
+def test_migration_warns_of_what_the_server_lacks(staff: Staff) -> None:
+    """It goes on: the administrator decides."""
+    result = staff.taskq("db", "migrate")
+    assert result.exit_code == 0
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("Warning: ")]
+    assert [line.split()[1] for line in warnings] == ["autovacuum", "fsync"], "of the tests' server"
+    assert all("alter system set" in line for line in warnings)
+
+
 def test_commits_that_wait_for_no_standby_are_found(own_server: Server) -> None:  # noqa: F811
     """The check itself writes nothing, so it does not wait."""
     dsn = own_server.up().dsn
