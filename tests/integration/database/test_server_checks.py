@@ -359,11 +359,12 @@ def test_check_reads_about_as_much_as_status(queue: Client) -> None:
                 "'create table public.t%s (id bigint primary key, x text)', n); end loop; end $$"
             )
         other.execute("vacuum analyze")
-        pages = {}
-        for check in CHECKS:
-            counting = Counting(other)
-            check.read(counting)
-            pages[check.name] = counting.pages
-        status = Counting(other)
-        read_tree(status, "/")
-    assert sum(pages.values()) <= status.pages, (pages, status.pages)
+        for most in (1.5, 1.0):  # a new connection reads catalogs for whatever it does first
+            pages = {}
+            for check in CHECKS:
+                counting = Counting(other)
+                check.read(counting)
+                pages[check.name] = counting.pages
+            status = Counting(other)
+            read_tree(status, "/")
+            assert sum(pages.values()) <= most * status.pages, (pages, status.pages)
