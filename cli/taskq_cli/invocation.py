@@ -20,6 +20,7 @@ from taskq.db.dsn import display_name
 from taskq.db.queue_address import check_gateway, is_gateway, queue_address
 from taskq.db.standby import MOST_BEHIND_S
 from taskq.db.starting import await_start
+from taskq.db.stones import unknown_campaign
 from taskq.db.translation import EMBEDDED
 from taskq.embedded import Server, ServerInfo
 from taskq.model.columns import Column
@@ -65,7 +66,8 @@ class Invocation:
 
         waits: whether to wait while PostgreSQL starts up or recovers. keeps: whether to keep an
         embedded queue meanwhile, of which nobody else may take care; False: the caller does.
-        An `UnknownCampaign` raised in the block proposes a campaign with a similar path;
+        An `UnknownCampaign` raised in the block says what is known of a campaign that was removed,
+        or proposes one with a similar path;
         `NotOverGateway` names the command.
         """
         if waits:
@@ -146,6 +148,9 @@ class Invocation:
                 command = click.get_current_context().command_path
                 raise NotOverGateway(f"`{command}`") from None
             except UnknownCampaign as error:
+                found = error if error.removed else unknown_campaign(client.queries, error.path)
+                if found.removed is not None:
+                    raise found from None
                 similar = _similar(client, error.path)
                 if similar is None:
                     raise

@@ -207,8 +207,12 @@ create table taskq.archive (
     login text not null,
     restoring jsonb,
     restored bigint not null default 0,
+    place text,
+    digest text,
     constraint archive_pkey primary key (campaign_id),
-    constraint archive_restoring_object check (jsonb_typeof(restoring) = 'object')
+    constraint archive_restoring_object check (jsonb_typeof(restoring) = 'object'),
+    constraint archive_place_length check (length(place) between 1 and 4096),
+    constraint archive_digest_form check (digest ~ '^[0-9a-f]{64}$')
 );
 
 comment on table taskq.archive is 'Campaigns that are archived with all below them, or are being restored.';
@@ -219,6 +223,8 @@ comment on column taskq.archive.restoring is
     'Of a restore: the digest of its manifest, what is added to the ids of tasks and sessions, and the ids of the '
     'campaigns here by those of the archive; null: it is archived.';
 comment on column taskq.archive.restored is 'Rows of the archive that are in the tables, in the order of its manifest.';
+comment on column taskq.archive.place is
+    'Where the archive was verified: a folder, or s3://...; digest: of its manifest. Null: it was not yet.';
 
 create table taskq.archive_key (
     only_one boolean not null default true,
@@ -303,3 +309,50 @@ comment on column taskq.end_sum.numbers is
     'and of their squares.';
 comment on column taskq.end_sum.first_task is 'The least id of their tasks; last_task: the greatest.';
 comment on column taskq.end_sum.first_at is 'When the first of them ended; last_at: the last.';
+
+
+-- What is known of campaigns that were removed: a row for each tree of campaigns that was removed as a whole. So what
+-- names such a campaign can say what became of it; what it used is in `usage`.
+
+create table taskq.stone (
+    path text collate "C" not null,
+    begun_at timestamptz not null,
+    removed_at timestamptz,
+    campaign_id bigint not null,
+    removed_by text not null,
+    owner text collate "C",
+    created_at timestamptz not null,
+    campaigns integer not null default 0,
+    done bigint not null default 0,
+    failed bigint not null default 0,
+    cancelled bigint not null default 0,
+    archive text,
+    digest text,
+    constraint stone_pkey primary key (path, begun_at)
+)
+with (fillfactor = 70);
+
+create unique index stone_unfinished on taskq.stone (campaign_id) where removed_at is null;
+create index stone_age on taskq.stone (removed_at);
+
+comment on table taskq.stone is
+    'Campaigns that were removed with all below them, or are being removed. Of a path the latest ten stay, in all '
+    '200,000; see remove_campaign.sql.';
+comment on column taskq.stone.removed_at is 'Null: it is being removed; opening the campaign ends that.';
+comment on column taskq.stone.removed_by is 'A login, or a token.';
+comment on column taskq.stone.campaigns is 'How many were removed, with itself; done and the others: their tasks.';
+comment on column taskq.stone.archive is 'Where its archive was verified, with the digest of the manifest; null: nowhere.';
+
+create table taskq.removed_sum (
+    campaign_id bigint not null,
+    done bigint not null default 0,
+    failed bigint not null default 0,
+    failures bigint not null default 0,
+    constraint removed_sum_pkey primary key (campaign_id)
+)
+with (fillfactor = 50);
+
+comment on table taskq.removed_sum is
+    'Tasks of a campaign that were removed, and those of campaigns directly below that are gone; less what was restored '
+    'there. Trends add them to the counts: removing is no progress, and restoring neither.';
+comment on column taskq.removed_sum.failures is 'Attempts that failed or were lost.';

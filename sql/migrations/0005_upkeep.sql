@@ -147,11 +147,12 @@ with (autovacuum_vacuum_scale_factor = 0.05);
 
 comment on table taskq.trend is
     'Counts of campaigns with all below them, a point a minute, farther apart with age. Counts begin with the '
-    'campaign, so that a rate is a difference and points can be left out anywhere. Bounded to some 20 MB by '
-    'record_trends.sql and thin_trends.sql.';
+    'campaign, with what was removed (`removed_sum`), so that a rate is a difference and points can be left out. '
+    'Bounded to some 20 MB by record_trends.sql and thin_trends.sql.';
 comment on column taskq.trend.failures is 'Attempts that failed or were lost.';
 comment on column taskq.trend.minute is 'Minutes since 1970; the counts are those at its end.';
 comment on column taskq.trend.agents is 'Open sessions that serve it, above or below.';
+
 
 
 -- The front: tasks leased ahead into Redis lists; see lease_ahead.sql.

@@ -8,7 +8,14 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager
-select c.campaign_id, b.ended, b.active_s, b.working
+with removed as materialized (
+    select a.campaign_id, sum(r.done + r.failed)::bigint as ended
+      from taskq.removed_sum r
+     cross join lateral (select n.lineage from taskq.campaign n where n.campaign_id = r.campaign_id offset 0) n
+     cross join lateral unnest(n.lineage) as a (campaign_id)
+     group by a.campaign_id
+)
+select c.campaign_id, b.ended - coalesce(r.ended, 0) as ended, b.active_s, b.working
   from (
       select distinct a.campaign_id
         from taskq.perhaps_unfinished(%(path)s) u
@@ -53,4 +60,5 @@ select c.campaign_id, b.ended, b.active_s, b.working
                case when s.active_s >= 600 and s.gained >= 100 then -s.minute else s.minute end
       limit 1
  ) b
+  left join removed r on r.campaign_id = c.campaign_id
  where taskq.at_or_below(c.path, %(path)s)

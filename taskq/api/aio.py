@@ -323,6 +323,7 @@ class AsyncClient(_Twin[Client]):
     refusals = _same(Client.refusals)
     left_over = _same(Client.left_over)
     usage = _same(Client.usage)
+    removed = _same(Client.removed)
     drain_agents = _same(Client.drain_agents)
     feed = _same(Client.feed)
     brake = _same(Client.brake)

@@ -17,12 +17,14 @@ from taskq.db.gateway_queries import GatewayQueries, home
 from taskq.db.named_limits import NamedLimits
 from taskq.db.owners import Owners
 from taskq.db.standby import StandbyReads
+from taskq.db.stones import ALL_REMOVED, removed, unknown_campaign
 from taskq.db.stored_spec import described_changes, spec_body
 from taskq.db.tokens import Tokens
 from taskq.db.usage import ALL_LINES, Per, Usage, usage
 from taskq.diagnosis import clauses
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Conflict, NotOverGateway, UnknownCampaign
+from taskq.model.removed import RemovedCampaign
 from taskq.model.seed import check_path
 from taskq.model.views import AgentCounts, AgentView, Brake, LeftAgent, LeftOver, Recovery, Refusals
 from taskq.results.ranking import Best
@@ -138,7 +140,7 @@ class Client(FunctionCalls):
             UnknownCampaign: There is none.
         """
         if (row := self.queries.row("campaign", path=check_path(path))) is None:
-            raise UnknownCampaign(path)
+            raise unknown_campaign(self.queries, path)
         return Campaign(self.queries, row["campaign_id"], path)
 
     def create_campaign(
@@ -218,6 +220,20 @@ class Client(FunctionCalls):
         """
         place = home(self.queries) or "/" if path is None else path
         return usage(self.queries, place, per, since, limit)
+
+    def removed(
+        self, path: str | None = None, *, limit: int = ALL_REMOVED
+    ) -> list[RemovedCampaign]:
+        """Return the campaigns at and below a path that were removed, the latest first.
+
+        What was removed as one, such as a campaign with all below it, is one of them. Of a path the
+        latest ten are known.
+
+        Args:
+            path: There may be a campaign now, or none.
+            limit: The most of them, 20,000.
+        """
+        return removed(self.queries, home(self.queries) or "/" if path is None else path, limit)
 
     def left_over(self, path: str | None = None) -> LeftOver:
         """Return how many tasks are unfinished, and how many of them no agent can claim."""

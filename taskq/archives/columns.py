@@ -197,6 +197,8 @@ NOT_ARCHIVED: Final = MappingProxyType(
         "output_use": "counted again",
         "usage": "stays when the campaign goes; what ran elsewhere was used there",
         "end_sum": "kept for a week only",
+        "stone": "of campaigns that are gone",
+        "removed_sum": "of what is gone",
         "result_index": "made again by taskq index",
         "blob_part": "the content of blobs is a file for each",
     }

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from taskq.archives import manifest as manifests
@@ -43,10 +44,11 @@ _LAST_ID: Final = (1 << 63) - 2
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """An archive that was written and verified. digest: of its manifest."""
+    """An archive that was written and verified. digest: of its manifest. place: where it is."""
 
     manifest: Manifest
     digest: str
+    place: str
 
 
 def archive(
@@ -84,9 +86,30 @@ def archive(
             )
         manifest = _verified(database, place, content, on_progress)
         require_no_other(place, number)
-        database.rows("end_archive", path=path, archive=number, remove=False)
+        made = Archived(manifest, digest_of(content), _address(str(place)))
+        end_archive(database, path, made, remove=False)
         place.forget(PROGRESS)
-        return Archived(manifest, digest_of(content))
+        return made
+
+
+def _address(place: str) -> str:
+    """Return a place as others name it, wherever they are."""
+    return place if "://" in place else str(Path(place).absolute())
+
+
+def end_archive(database: Database, path: str, made: Archived, *, remove: bool) -> None:
+    """Note where a campaign is archived; raise `Conflict` if it has changed since.
+
+    remove: its removal begins too, see `begin_removal`.
+    """
+    database.rows(
+        "end_archive",
+        path=path,
+        archive=made.manifest.archive,
+        place=made.place,
+        digest=made.digest,
+        remove=remove,
+    )
 
 
 def _finished(place: ArchivePlace, number: str, path: str) -> bytes | None:

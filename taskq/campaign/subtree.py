@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from taskq.db.access import Queries, pages, task_ids, task_rows
 from taskq.db.rows import Row
-from taskq.model.errors import NotFound, UnknownCampaign
+from taskq.db.stones import unknown_campaign
+from taskq.model.errors import NotFound
 from taskq.model.given import names
 from taskq.model.views import Attempt, Result, Status, TaskView
 
@@ -24,7 +25,7 @@ class Subtree:
         """Return the campaign's row; raise `UnknownCampaign` if it was removed."""
         row = self.database.row("campaign", path=self.path)
         if row is None:
-            raise UnknownCampaign(self.path)
+            raise unknown_campaign(self.database, self.path)
         return row
 
     def tree(self) -> list[Status]:

@@ -162,6 +162,7 @@ def remove(subtree: Subtree, on_progress: Callable[[int, int], None]) -> int:
     """Cancel, then delete the tasks of all campaigns below, and the campaigns, from the leaves."""
     if subtree.path == "/":
         raise Conflict("the root campaign cannot be removed; name those below it")
+    subtree.database.rows("begin_removal", path=subtree.path)
     cancel(subtree, Choice(None, None))
     campaigns, removed = subtree.tree(), 0
     of = sum(campaign.total for campaign in campaigns)

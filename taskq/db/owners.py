@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypedDict
 
 from taskq.db.access import Queries
-from taskq.model.errors import UnknownCampaign
+from taskq.db.stones import unknown_campaign
 from taskq.model.seed import check_path
 
 ShareBy: TypeAlias = Literal["owner", "campaign"]
@@ -71,7 +71,7 @@ class Owners:
         """
         row = self._database.row("campaign", path=check_path(path))
         if row is None:
-            raise UnknownCampaign(path)
+            raise unknown_campaign(self._database, path)
         owner: str | None = row["owner"]
         return owner
 

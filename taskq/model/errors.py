@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from taskq.model.removed import RemovedCampaign
 from taskq_agent.release import how_to_install
 from taskq_agent.text import clean
 
 #: Characters shown around the wrong place of a text.
 EXCERPT_CHARS: Final = 72
 
-_NO_CAMPAIGN = re.compile(r"no campaign (/[^\s;]*)(;.*)?")
+_NO_CAMPAIGN = re.compile(r"no campaign (/[^\s;]*)(?:; (.*))?")
 
 #: How SQLSTATEs of a server begin that must be started anew: its files or its memory are gone.
 BROKEN: Final = ("58", "XX000")
@@ -167,15 +168,21 @@ class NotFound(TaskqError):
 
 
 class UnknownCampaign(NotFound):
-    """There is no such campaign. `taskq tree` shows those there are.
+    """There is no such campaign. `taskq tree` shows those there are, `taskq ls --removed` others.
 
     Attributes:
         path: The campaign's.
+        removed: What is known of it, if it was removed; None if that is not known, or it never was.
     """
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"no campaign {path}; `taskq tree` shows what there is")
+    def __init__(
+        self, path: str, removed: RemovedCampaign | None = None, *, said: str = ""
+    ) -> None:
+        if removed is not None:
+            said = removed.words(path)
+        super().__init__(f"no campaign {path}; {said or '`taskq tree` shows what there is'}")
         self.path = path
+        self.removed = removed
 
 
 class ResultLost(NotFound):
@@ -365,7 +372,7 @@ class SessionEnded(TaskqError):
 def from_server(kind: type[TaskqError], text: str) -> TaskqError:
     """Return the exception for a server's text; `UnknownCampaign` if it says so."""
     if issubclass(kind, NotFound) and (found := _NO_CAMPAIGN.fullmatch(text)):
-        return UnknownCampaign(found[1])
+        return UnknownCampaign(found[1], said=found[2] or "")
     return kind(text)
 
 

@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeAlias
 
 from taskq.db.access import Queries, pages
 from taskq.db.rows import Row
-from taskq.model.errors import UnknownCampaign
+from taskq.db.stones import unknown_campaign
 from taskq.model.seed import check_path
 from taskq.model.views import Attempt, Status
 from taskq.results.cursor import Cursor
@@ -282,7 +282,7 @@ class TraceExport:
         if path not in self._created:
             row = self._database.row("campaign", path=path)
             if row is None:
-                raise UnknownCampaign(path)
+                raise unknown_campaign(self._database, path)
             self._created[path] = row["created_at"]
         return self._created[path]
 

@@ -27,7 +27,13 @@ def further_values(
         "begin_archive": (0, {"path": "/new"}),
         "end_archive": (
             0,
-            {"path": "/new", "archive": "00000000-0000-7000-8000-000000000000", "remove": False},
+            {
+                "path": "/new",
+                "archive": "00000000-0000-7000-8000-000000000000",
+                "place": "/a",
+                "digest": "0" * 64,
+                "remove": False,
+            },
         ),
         "begin_restore": (
             0,
@@ -41,6 +47,8 @@ def further_values(
                 "last_session": 2,
             },
         ),
+        "begin_removal": (0, {"path": "/new"}),
+        "removed_campaigns": (0, {"path": "/new", "below": True, "most": 10}),
         "restore_rows": (
             0,
             {**_NOT_THERE, "after": 0, "many": 1, "campaign": 0, "name": "tasks", "rows": "[]"},

@@ -15,6 +15,7 @@ from taskq.archives.manifest import MAX_BYTES, NAME
 from taskq.archives.opening import open_place
 from taskq.archives.restoring import restore as read_archive
 from taskq.archives.writing import archive as write_archive
+from taskq.archives.writing import end_archive
 from taskq.db.connections import Database
 from taskq.files.blobs import open_blobs
 from taskq.model.errors import NotOverGateway
@@ -67,9 +68,8 @@ def archive(
         with resumable(), chunk_display(f"archiving {path}") as show:
             made = write_archive(database, store, path, place, show)
         if remove:
-            number = made.manifest.archive
             with resumable(), chunk_display(f"deleting {path}") as show:
-                database.rows("end_archive", path=path, archive=number, remove=True)
+                end_archive(database, path, made, remove=True)
                 client.campaign(path).remove(lambda gone, of: show(gone, of, "deleted"))
     lost = made.manifest.lost_blobs
     if lost:

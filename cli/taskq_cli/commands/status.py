@@ -12,9 +12,11 @@ import click
 
 from taskq import Campaign, Client
 from taskq.db.gateway_queries import GatewayQueries
+from taskq.db.stones import ALL_REMOVED
 from taskq.db.translation import EMBEDDED
 from taskq.diagnosis.campaign_tree import MOST_SHOWN, CampaignNode, read_children, read_tree
 from taskq.diagnosis.tables.campaigns import CAMPAIGNS, named
+from taskq.diagnosis.tables.removed import REMOVED
 from taskq.diagnosis.tree_readings import TreeReadings
 from taskq.model.errors import UsageError
 from taskq.model.views import Status
@@ -28,9 +30,15 @@ from taskq_cli.options.shared import below_option, limit_option, path_argument, 
 
 @click.command()
 @path_argument(default="/")
+@click.option(
+    "--removed",
+    is_flag=True,
+    help="List those at and below PATH that were removed, the latest first: when, by whom, and "
+    "where their archives are.",
+)
 @limit_option
 @reading_options
-def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
+def ls(invocation: Invocation, *, path: str, removed: bool, limit: int | None) -> None:
     """List the campaigns directly below PATH.
 
     The counts of each include all campaigns below it. The ETA is when all tasks that
@@ -38,7 +46,13 @@ def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
 
     Example:
       taskq ls /wisdom
+      taskq ls /wisdom --removed
     """
+    if removed:
+        with invocation.reader() as client:
+            gone = client.removed(path, limit=min(limit or ALL_REMOVED, ALL_REMOVED))
+        write_records(invocation.output, gone, REMOVED, limit=limit)
+        return
     with invocation.reader() as client:
         client.campaign(path)
         children = read_children(client.queries, path)

@@ -65,7 +65,7 @@ begin
     values (v_id, archive, v_status, begun_at, session_user)
         on conflict (campaign_id) do update
        set number = excluded.number, status_before = excluded.status_before, begun_at = excluded.begun_at,
-           login = excluded.login;
+           login = excluded.login, place = null, digest = null;
     update taskq.campaign c set status = 'archived', paused_why = null where c.campaign_id = v_id;
 end
 $$;

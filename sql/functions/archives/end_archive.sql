@@ -1,12 +1,13 @@
--- end_archive(path, archive, remove): makes sure that a campaign is still as its archive has it.
+-- end_archive(path, archive, place, digest, remove): makes sure that a campaign is still as its archive has it, and notes
+-- where that was verified.
 --
--- archive: the number that begin_archive() returned. remove: the campaign becomes cancelled, so that remove_tasks() may
---     follow. Error TQ404: no such campaign. Error TQ409: it was resumed since, or removed.
+-- archive: the number that begin_archive() returned. place, digest: of the archive: its folder or address, and the digest
+--     of its manifest. remove: its removal begins, see begin_removal(). Error TQ404: no such campaign. Error TQ409: it was resumed since, or removed.
 --
--- Locks: the campaign's row. Index: campaign_path_key, archive_pkey.
+-- Locks: the campaign's row, and that of the archive. Index: campaign_path_key, archive_pkey.
 -- @roles operator
 -- @gateway no
-create or replace function taskq.end_archive(p_path text, p_archive uuid, p_remove boolean)
+create or replace function taskq.end_archive(p_path text, p_archive uuid, p_place text, p_digest text, p_remove boolean)
 returns void
 language plpgsql
 as $$
@@ -25,8 +26,9 @@ begin
         raise exception 'campaign % is no longer archived: it may have changed since; archive it anew', p_path
             using errcode = 'TQ409';
     end if;
+    update taskq.archive a set place = p_place, digest = p_digest where a.campaign_id = v_id;
     if p_remove then
-        perform taskq.set_status(p_path, 'cancelled');
+        perform taskq.begin_removal(p_path);
     end if;
 end
 $$;

@@ -1,9 +1,11 @@
 -- end_restore(path, manifest, rows): opens a campaign that is restored as a whole, unless it was paused or cancelled
 -- when it was archived.
 --
+-- If this archive is what is left of a campaign that was removed from this path, its stone goes.
+--
 -- manifest: see begin_restore(). rows: of the archive. Error TQ409: see restore_rows(), or rows are missing.
 --
--- Locks: the campaign's row. Index: archive_pkey, campaign_path_key.
+-- Locks: the campaign's row. Index: archive_pkey, campaign_path_key, stone_pkey.
 -- @roles operator
 -- @gateway no
 create or replace function taskq.end_restore(p_path text, p_manifest text, p_rows bigint)
@@ -26,5 +28,9 @@ begin
         raise exception 'campaign % is not restored as a whole from this archive', p_path using errcode = 'TQ409';
     end if;
     update taskq.campaign c set status = v_status where c.campaign_id = v_id;
+    delete from taskq.stone s
+     where s.path = p_path
+       and s.digest = p_manifest
+       and s.removed_at is not null;
 end
 $$;

@@ -6,7 +6,8 @@
 -- Result: after + many. Error TQ409: the campaign is not being restored from this archive, or somebody else does.
 -- Error TQ400: a payload or result is too large, see json_fault(). Error 23...: what the tables refuse.
 --
--- Locks: the row in `archive`, so of two restores one waits; the row of `summed`; a few of output_use.
+-- Locks: the row in `archive`, so of two restores one waits; the row of `summed`; a few of output_use; that of the campaign above in
+-- `removed_sum`.
 -- Index: archive_pkey, campaign_path_key, and the primary keys of the tables.
 -- @roles operator
 -- @gateway no
@@ -32,6 +33,9 @@ declare
     v_fault text;
     v_summed timestamptz;
     v_ends taskq.ends[];
+    v_done bigint := 0;
+    v_failed bigint := 0;
+    v_failures bigint := 0;
 begin
     select a.* into v_archive from taskq.archive a where a.campaign_id = v_id for update;
     if (v_archive.restoring ->> 'manifest' = p_manifest
@@ -124,7 +128,8 @@ begin
         insert into taskq.delta (campaign_id, failed, cancelled)
         select v_campaign, count(*) filter (where r.status = 'failed'), count(*) filter (where r.status = 'cancelled')
           from r
-        having count(*) > 0;
+        having count(*) > 0
+     returning failed into v_failed;
     elsif p_name = 'attempts' then
         select min(f.fault) into v_fault
           from jsonb_to_recordset(v_rows) as r (result text, phases text)
@@ -160,10 +165,12 @@ begin
                    count(*) filter (where taskq.is_loss(s.outcome, s.error_class)),
                    count(*) filter (where s.outcome = 'failed' and s.attempt = 1)
               from stored s
+         returning done, failures + losses as failures
         )
         -- The keeper will add them, although they were summed where they ran.
-        select array_agg(taskq.end_of_attempt(s.whole, -1))
-          into v_ends
+        select array_agg(taskq.end_of_attempt(s.whole, -1)),
+               (select c.done from counted c), (select c.failures from counted c)
+          into v_ends, v_done, v_failures
           from stored s
          where s.ended_at >= v_summed;
         if v_ends is not null then
@@ -182,6 +189,16 @@ begin
           order by (r.task_id + v_task) % 16;
     elsif p_name <> 'blobs' then
         raise exception 'an archive has no table %', quote_literal(p_name) using errcode = 'TQ400';
+    end if;
+    if v_done + v_failed + v_failures > 0 then
+        insert into taskq.removed_sum as r (campaign_id, done, failed, failures)
+        select c.parent_id, -v_done, -v_failed, -v_failures
+          from taskq.campaign c
+         where c.campaign_id = v_id
+            on conflict (campaign_id) do update
+           set done = r.done + excluded.done,
+               failed = r.failed + excluded.failed,
+               failures = r.failures + excluded.failures;
     end if;
     update taskq.archive a set restored = p_after + p_many where a.campaign_id = v_id;
     return p_after + p_many;

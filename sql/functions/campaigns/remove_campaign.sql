@@ -5,7 +5,11 @@
 -- What its counter has leaves the subtotals above; that it has any is since not all its deltas are folded yet. If its
 -- counts are damaged, those above are summed anew.
 --
--- Locks: the row of `fold`, so that no fold is under way; then the campaign's row.
+-- It ends the stone of the removal, see begin_removal(), unless the campaign was not restored as a whole: then there is
+-- none. Of a path the latest ten stones stay, in all 200,000.
+--
+-- Locks: the row of `fold`, so that no fold is under way; then the campaign's row, the rows of its stone and of
+-- `removed_sum`, its own and that of the campaign above.
 -- @roles manager operator
 -- @gateway submitter
 -- @repeat once
@@ -20,6 +24,8 @@ declare
         select array_remove(c.lineage, c.campaign_id) from taskq.campaign c where c.campaign_id = v_id);
     v_counter taskq.counter;
     v_moved record;
+    v_stone bigint;
+    v_is_part boolean;
 begin
     perform from taskq.fold f for update;
     perform from taskq.campaign c where c.campaign_id = v_id for update;
@@ -33,6 +39,45 @@ begin
         raise exception 'campaign % is not empty: remove its tasks and the campaigns below it first', p_path
             using errcode = 'TQ409';
     end if;
+    v_stone := taskq.stone_of(v_id);
+    v_is_part := exists (select from taskq.archive a where a.campaign_id = v_stone and a.restoring is not null);
+    update taskq.stone s
+       set campaigns = s.campaigns + 1,
+           removed_at = case when v_stone = v_id then clock_timestamp() end
+     where s.campaign_id = v_stone
+       and s.removed_at is null;
+    if v_stone = v_id then
+        delete from taskq.stone s
+         where s.path = p_path
+           and s.begun_at = any (array(
+                   select o.begun_at
+                     from taskq.stone o
+                    where o.path = p_path
+                    order by o.path desc, o.begun_at desc
+                   offset case when v_is_part then 0 else 10 end
+                    limit case when v_is_part then 1 end));
+        if random() < 0.01 then
+            delete from taskq.stone s
+             where s.removed_at <= (
+                       select o.removed_at
+                         from taskq.stone o
+                        where o.removed_at is not null
+                        order by o.removed_at desc
+                       offset 200000
+                        limit 1);
+        end if;
+    end if;
+    with gone as (
+        delete from taskq.removed_sum r where r.campaign_id = v_id
+     returning r.*
+    )
+    insert into taskq.removed_sum as r (campaign_id, done, failed, failures)
+    select v_above[cardinality(v_above)], g.done, g.failed, g.failures
+      from gone g
+        on conflict (campaign_id) do update
+       set done = r.done + excluded.done,
+           failed = r.failed + excluded.failed,
+           failures = r.failures + excluded.failures;
     with gone as (
         delete from taskq.delta d where d.campaign_id = v_id
      returning d.*

@@ -5,11 +5,11 @@
 -- Result: whether that changed anything. Cancelling moves no task: call cancel() for each campaign
 -- of the subtree until it returns null. For a campaign that is opened again, pause_failing() and pause_refused()
 -- start again.
--- An archived campaign that is opened or cancelled is no longer archived.
+-- An archived campaign that is opened or cancelled is no longer archived. A removal ends if the campaign is opened.
 -- Error TQ404: no such campaign. Error TQ409: a cancelled or archived campaign cannot be paused; one above it is
 --     archived; it is to be opened and not restored as a whole.
 --
--- Locks: the campaign's row, that of its pulse, those of its refusals.
+-- Locks: the campaign's row, that of its pulse, of its stone, those of its refusals.
 -- @roles manager operator
 -- @gateway manager, wakes
 -- @repeat once
@@ -56,6 +56,7 @@ begin
             using errcode = 'TQ409';
     end if;
     if p_status = 'open' and v_id is not null then
+        delete from taskq.stone s where s.campaign_id = v_id and s.removed_at is null;
         if taskq.forget_refusals(v_id) then  -- those that could not run it try again at once
             update taskq.campaign c set revision = c.revision + 1 where c.campaign_id = v_id;
         end if;

@@ -6,12 +6,14 @@
 -- limit: of tasks, and of attempts beyond those of the first task.
 -- moved: how many were deleted; last: the id to go on after, null when there is no more.
 --
--- It also deletes damaged ones: tasks without a spec, and attempts without a task.
+-- It also deletes damaged ones: tasks without a spec, and attempts without a task. What it deletes is added to the stone
+-- of the removal, see begin_removal(), and to `removed_sum`.
 --
 -- Error TQ409: the campaign is not cancelled.
 --
--- Locks: spans and bundles, as cancel() does; the rows of the tasks; the row of `summed`. Index: spec_pkey, task_pkey, attempt_pkey,
--- span_pkey, bundle_task, output_pkey, withdrawal_pkey.
+-- Locks: spans and bundles, as cancel() does; the rows of the tasks; the rows of `summed`, of the stone and of `removed_sum`. Index: spec_pkey, task_pkey, attempt_pkey,
+-- span_pkey, bundle_task, output_pkey, withdrawal_pkey,
+-- removed_sum_pkey, and those of stone_of().
 -- @roles manager operator
 -- @gateway submitter
 -- @repeat once
@@ -25,6 +27,11 @@ declare
     v_upto bigint;
     v_summed timestamptz;
     v_ends taskq.ends[];
+    v_of_spans bigint;
+    v_cancelled bigint;
+    v_failed bigint;
+    v_done bigint;
+    v_failures bigint;
 begin
     if taskq.campaign_state(p_campaign) <> 'cancelled' then
         raise exception 'campaign % is not cancelled: cancel it before its tasks are removed', p_campaign
@@ -108,7 +115,8 @@ begin
      where s.campaign_id = p_campaign
        and s.first_id >= v_first
        and s.first_id <= v_upto
-    having sum(n.tasks) > 0;
+    having sum(n.tasks) > 0
+ returning -waiting - cancelled into v_of_spans;
     delete from taskq.span s
      where s.campaign_id = p_campaign
        and s.first_id >= v_first
@@ -136,7 +144,8 @@ begin
            -count(*) filter (where g.status = 'failed'),
            -count(*) filter (where g.status = 'cancelled')
       from gone g
-    having count(*) > 0;
+    having count(*) > 0
+ returning -failed, -waiting - delayed - working - cancelled into v_failed, v_cancelled;
     -- In a snapshot of its own, which has what was reported during the wait for the tasks.
     select s.until into v_summed from taskq.summed s for share;
     with gone as materialized (
@@ -153,9 +162,11 @@ begin
                -count(*) filter (where taskq.is_loss(g.outcome, g.error_class))
           from gone g
         having count(*) > 0
+     returning -done as done, -failures - losses as failures
     )
-    select array_agg(taskq.end_of_attempt(g.attempt, 1))
-      into v_ends
+    select array_agg(taskq.end_of_attempt(g.attempt, 1)),
+           coalesce((select c.done from counted c), 0), coalesce((select c.failures from counted c), 0)
+      into v_ends, v_done, v_failures
       from gone g
      where g.ended_at >= v_summed;
     if v_ends is not null then
@@ -183,5 +194,21 @@ begin
                   and s.task_id <= v_upto
                 order by s.campaign_id, s.task_id));
     get diagnostics moved = row_count;
+    v_failed := coalesce(v_failed, 0);
+    v_cancelled := coalesce(v_cancelled, 0) + coalesce(v_of_spans, 0);
+    if v_done + v_failed + v_failures > 0 then
+        insert into taskq.removed_sum as r (campaign_id, done, failed, failures)
+        values (p_campaign, v_done, v_failed, v_failures)
+            on conflict (campaign_id) do update
+           set done = r.done + excluded.done,
+               failed = r.failed + excluded.failed,
+               failures = r.failures + excluded.failures;
+    end if;
+    update taskq.stone s
+       set done = s.done + v_done,
+           failed = s.failed + v_failed,
+           cancelled = s.cancelled + v_cancelled
+     where s.campaign_id = taskq.stone_of(p_campaign)
+       and s.removed_at is null;
 end
 $$;

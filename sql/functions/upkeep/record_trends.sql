@@ -5,11 +5,11 @@
 -- A campaign moves while it has working tasks, if its counts differ from those of its last point, or if its first
 -- agent has come or its last one gone. Counts include all campaigns below, so a campaign above moves at least as
 -- much; if more than a thousand move, those that move most get points. The root always gets one: it says that the
--- minute is recorded.
+-- minute is recorded. What was removed still counts, see `removed_sum`.
 --
 -- Goes once through campaigns, counters, open sessions and the trends, whatever the number of tasks:
 -- some milliseconds for 1,000 campaigns. Points in the future, such as after a jump of the clock, are deleted.
--- Locks: none that others wait for. Index: campaign_pkey, counter_pkey, delta_xid, session_open, trend_pkey.
+-- Locks: none that others wait for. Index: campaign_pkey, counter_pkey, delta_xid, removed_sum_pkey, session_open, trend_pkey.
 --
 -- The settings leave one plan: each table is gone through once, by an index, and joined by merging or
 -- hashing.
@@ -50,6 +50,10 @@ begin
           from taskq.campaign c
           join taskq.counter n on n.campaign_id = c.campaign_id
           left join fresh f on f.campaign_id = c.campaign_id
+         union all
+        select unnest(c.lineage), r.done, r.failed, r.failures, 0, 0
+          from taskq.removed_sum r
+          join taskq.campaign c on c.campaign_id = r.campaign_id
     ), node as (
         select p.campaign_id, sum(p.done) as done, sum(p.failed) as failed,
                sum(p.failures) as failures, sum(p.unfinished) as unfinished,

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from taskq.api.client import Client
 from taskq.campaign.campaign import Campaign
 from taskq.db.owners import Owner, ShareBy
+from taskq.db.stones import unknown_campaign
 from taskq.diagnosis.blame import FailureVerdict
 from taskq.diagnosis.campaign_tree import CampaignNode, Tree, parent, usual_levels
 from taskq.diagnosis.explaining import explained
@@ -33,7 +34,6 @@ from taskq.gateway.web.hits import numeric_fields, read_hits
 from taskq.gateway.web.molecules import smiles_of
 from taskq.gateway.web.rendering import address, figure, number, render, visible
 from taskq.model.columns import Column
-from taskq.model.errors import UnknownCampaign
 from taskq.model.words import counted, rate
 
 T = TypeVar("T")
@@ -167,7 +167,7 @@ class Pages:
             await asyncio.to_thread(self._client.campaign, path)
             tree = await self._ticker.tree(anew=True)
         if path not in tree.nodes:  # it has been removed meanwhile
-            raise UnknownCampaign(path)
+            raise unknown_campaign(self._client.queries, path)
         return tree
 
     async def hosts(self, asked: Asked) -> str:

@@ -221,6 +221,14 @@ def test_bad_addresses_are_answered(web: WebProcess, address: str, status: int) 
     Page(reply.text)
 
 
+def test_page_of_a_removed_campaign_says_what_became_of_it(web: WebProcess, shown: Client) -> None:
+    path = f"/{secrets.token_hex(4)}"
+    shown.create_campaign(path).remove()
+    reply = web.ask("/campaign?" + urlencode({"path": path}))
+    assert reply.status == 404
+    assert f"no campaign {path}; it was removed at 20" in Page(reply.text).text
+
+
 def test_pages_change_nothing(web: WebProcess) -> None:
     """They have no other method than GET."""
     for address in ("/", "/campaign?path=/", "/live?path=/"):
