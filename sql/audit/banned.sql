@@ -16,5 +16,5 @@ select null::bigint as task_id,
    and s.ended_at is null
    and not s.drain
    and (b.until > now()) is not false
-   and b.banned_at <= (select least(k.until, now()) - interval '1 minute' from taskq.keeper k)
+   and b.banned_at <= (select least(k.until, now()) - interval '1 minute' from taskq.keeper k where k.only_one)
  order by s.session_id

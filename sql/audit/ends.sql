@@ -5,7 +5,7 @@
 -- Index: summed_pkey, attempt_pkey, campaign_pkey, usage_pkey, end_sum_pkey.
 with times as (
     -- Whole hours, which neither of the bounds of thin_end_sums() divides.
-    select date_trunc('hour', s.until - interval '6 days', 'UTC') as since, s.until from taskq.summed s
+    select date_trunc('hour', s.until - interval '6 days', 'UTC') as since, s.until from taskq.summed s where s.only_one
 ), summed as (
     select e.outcome, taskq.total(e.attempts) as attempts, taskq.total(e.run_ms) as run_ms
       from times t

@@ -18,5 +18,5 @@ select h.task_id,
          and t.session_id <> 0
   ) h
  where h.known is null
-    or h.ended_at <= (select least(k.until, now()) - interval '1 hour' from taskq.keeper k)
+    or h.ended_at <= (select least(k.until, now()) - interval '1 hour' from taskq.keeper k where k.only_one)
  order by h.task_id

@@ -18,7 +18,7 @@ with kept as (
            taskq.total(taskq.used_ms(a.phases, a.claimed_at, a.ended_at)) as run_ms
       from taskq.attempt a
      where a.campaign_id = %(campaign)s
-       and a.ended_at < (select s.until from taskq.summed s)
+       and a.ended_at < (select s.until from taskq.summed s where s.only_one)
      group by taskq.end_of(a.outcome)
 ), compared as (
     select coalesce(s.outcome, f.outcome) as outcome, coalesce(s.attempts, 0) as summed,

@@ -24,8 +24,9 @@
 --   * A heartbeat writes one heap tuple: pages of `session` have room, and no index mentions what it changes.
 --
 -- Conventions: _at is an instant, _s seconds. Null means "none" or "no limit"; where it means something else,
--- the column's comment says so. A table of one row has the key `only_one`. Text that is compared as a path, an
--- owner or a name has the collation "C", in which a subtree of campaigns is one range of an index. Tables whose
+-- the column's comment says so. A table of one row has the key `only_one`; one that is written all the time is
+-- read by it, since a snapshot that is held for long leaves it large. Text that is compared as a path, an owner or a
+-- name has the collation "C", in which a subtree of campaigns is one range of an index. Tables whose
 -- rows are rewritten often have a low fillfactor, so that a new version fits on the page of the old one. The
 -- thresholds of autovacuum count rows: a fifth of ten million rows, as by default, would come too late.
 

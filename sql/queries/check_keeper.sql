@@ -7,3 +7,4 @@ select clock_timestamp() as now,
        case when k.until < clock_timestamp() + interval '1 hour' then nullif(k.until, '-infinity') end as until,
        exists (select from taskq.session s where s.ended_at is null and s.session_id <> 0) as has_agents
   from taskq.keeper k
+ where k.only_one

@@ -31,3 +31,5 @@ select clock_timestamp() as now,
          order by b.noted_at desc
          limit 1) as set_back
   from taskq.keeper k, taskq.front f, taskq.front_refiller r
+ where k.only_one
+   and r.only_one

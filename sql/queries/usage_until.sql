@@ -2,4 +2,4 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager
-select until from taskq.summed
+select until from taskq.summed where only_one

@@ -38,8 +38,8 @@ NOTIFY: Final = (
     Mutant(
         "look-that-ends-after-a-later-one-counts",
         "sql/functions/notifications/note_look.sql",
-        "     where w.noted < p_look\n",
-        "     where true\n",
+        "       and w.noted < p_look\n",
+        "       and true\n",
         "A keeper that was frozen while it looked reports what is long over.",
         ("tests/integration/notify/test_looks.py",),
     ),

@@ -298,8 +298,8 @@ UPKEEP: Final = (
     Mutant(
         "two-keepers-act",
         "sql/functions/upkeep/keep.sql",
-        "     where k.holder = p_holder or k.until < clock_timestamp()\n        or ",
-        "     where true or ",
+        "       and (k.holder = p_holder or k.until < clock_timestamp()\n            or ",
+        "       and (true or ",
         "Anybody who asks is the keeper.",
         ("tests/integration/upkeep/test_keeper.py",),
     ),

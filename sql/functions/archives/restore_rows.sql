@@ -145,7 +145,7 @@ begin
         then
             raise exception 'an attempt that ends in the future' using errcode = 'TQ400';
         end if;
-        select s.until into v_summed from taskq.summed s for share;
+        select s.until into v_summed from taskq.summed s where s.only_one for share;
         with stored as materialized (
             insert into taskq.attempt as a (
                    campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at, ended_at, outcome,

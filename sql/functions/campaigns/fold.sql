@@ -33,6 +33,7 @@ declare
 begin
     select f.below into v_below
       from taskq.fold f
+     where f.only_one
        for update skip locked;
     if not found then
         return 0;
@@ -105,7 +106,7 @@ begin
     )
     select sum(t.rows) into v_folded from total t;
 
-    update taskq.fold set below = v_horizon;
+    update taskq.fold set below = v_horizon where only_one;
     return coalesce(v_folded, 0);
 end
 $$;

@@ -27,7 +27,7 @@ declare
     v_stone bigint;
     v_is_part boolean;
 begin
-    perform from taskq.fold f for update;
+    perform from taskq.fold f where f.only_one for update;
     perform from taskq.campaign c where c.campaign_id = v_id for update;
     if p_path = '/'
        or exists (select from taskq.campaign c where c.parent_id = v_id)

@@ -76,7 +76,7 @@ begin
             select l.campaign_id, l.entries
               from taskq.front_list l
              where exists (
-                 select from taskq.front_refiller r where r.until > clock_timestamp())
+                 select from taskq.front_refiller r where r.only_one and r.until > clock_timestamp())
         ), own as materialized (
             -- All campaigns of owners with a quota, wherever they are: one pass for all owners.
             select c.campaign_id, c.owner, c.running_quota

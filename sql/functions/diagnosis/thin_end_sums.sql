@@ -13,7 +13,7 @@ declare
     v_old taskq.end_sum[];
     v_gone integer;
 begin
-    perform from taskq.summed s for update skip locked;
+    perform from taskq.summed s where s.only_one for update skip locked;
     if not found then
         return 0;
     end if;

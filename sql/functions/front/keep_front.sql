@@ -35,8 +35,9 @@ declare
 begin
     select r.until into v_until
       from taskq.front_refiller r
-     where r.holder = p_holder or r.until < v_now
-        or taskq.believed(r.until, v_now) is null
+     where r.only_one
+       and (r.holder = p_holder or r.until < v_now
+            or taskq.believed(r.until, v_now) is null)
        for no key update skip locked;
     acting := found;
     if not acting then
@@ -47,7 +48,8 @@ begin
                        and v_now + interval '1 hour' then
         update taskq.front_refiller
            set holder = p_holder,
-               until = v_now + make_interval(secs => p_term_s);
+               until = v_now + make_interval(secs => p_term_s)
+         where only_one;
     end if;
 
     select f.epoch into epoch from taskq.front f;

@@ -23,7 +23,8 @@ declare
 begin
     select w.wide_at <= v_now into v_is_wide
       from taskq.notify_watch w
-     where w.due_at <= v_now
+     where w.only_one
+       and w.due_at <= v_now
        and (w.wide_at <= v_now or exists (select from taskq.notify_rule))
        for update skip locked;
     if not found then
@@ -34,6 +35,7 @@ begin
            begun_at = v_now,
            due_at = v_now + v_patience,
            wide_at = case when v_is_wide then v_now + v_wide else w.wide_at end
+     where w.only_one
  returning w.look into v_look;
     return query
         select v_look, p.path, p.whole, p.events

@@ -44,7 +44,8 @@ begin
            due_at = case when w.look = p_look
                          then v_now + greatest(v_period, 20 * (v_now - w.begun_at))
                          else w.due_at end
-     where w.noted < p_look
+     where w.only_one
+       and w.noted < p_look
  returning w.troubles into v_last;
     if not found then
         return null;
@@ -137,7 +138,7 @@ begin
      where (f.watched, f.whole, f.code, f.subject) not in (
                select o.watched, o.whole, o.code, o.subject from taskq.known_trouble o where not o.closed);
     get diagnostics v_new = row_count;
-    update taskq.notify_watch w set troubles = v_last + v_new where v_new > 0;
+    update taskq.notify_watch w set troubles = v_last + v_new where w.only_one and v_new > 0;
 
     insert into taskq.watch as w (path, whole, looked_at)
     select l.path, l.whole, v_now

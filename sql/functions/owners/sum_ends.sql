@@ -26,7 +26,7 @@ declare
     v_width interval := '10 s';
     v_ends taskq.ends[];
 begin
-    select s.* into v_summed from taskq.summed s for update skip locked;
+    select s.* into v_summed from taskq.summed s where s.only_one for update skip locked;
     if not found then
         return null;
     end if;
@@ -48,7 +48,8 @@ begin
         v_summed.next_at := transaction_timestamp();  -- it had no number yet
     end if;
     update taskq.summed
-       set until = v_until, next_xid = v_summed.next_xid, next_at = v_summed.next_at;
+       set until = v_until, next_xid = v_summed.next_xid, next_at = v_summed.next_at
+     where only_one;
     return v_until;
 end
 $$;

@@ -14,7 +14,7 @@ declare
     v_taken integer;
     v_total integer := 0;
 begin
-    perform from taskq.summed s for update skip locked;
+    perform from taskq.summed s where s.only_one for update skip locked;
     if not found then
         return 0;
     end if;

@@ -130,7 +130,7 @@ begin
 
     -- One by one, each by its whole key: before PostgreSQL 17 an array of tasks may be no more than a
     -- filter over all attempts of the campaign.
-    select s.until into v_summed from taskq.summed s for share;
+    select s.until into v_summed from taskq.summed s where s.only_one for share;
     for i in 1 .. coalesce(cardinality(salvaged), 0) loop
         v_report := p_reports -> (salvaged[i] - 1)::integer;
         -- It ends anew, and is summed then.

@@ -147,7 +147,7 @@ begin
     having count(*) > 0
  returning -failed, -waiting - delayed - working - cancelled into v_failed, v_cancelled;
     -- In a snapshot of its own, which has what was reported during the wait for the tasks.
-    select s.until into v_summed from taskq.summed s for share;
+    select s.until into v_summed from taskq.summed s where s.only_one for share;
     with gone as materialized (
         delete from taskq.attempt a
          where a.campaign_id = p_campaign

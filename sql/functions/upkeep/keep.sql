@@ -32,8 +32,9 @@ begin
     p_term_s := least(p_term_s, 3600);
     select k.until, case when k.rounds > 0 then k.renewed_at end into v_until, v_last
       from taskq.keeper k
-     where k.holder = p_holder or k.until < clock_timestamp()
-        or taskq.believed(k.until, clock_timestamp()) is null
+     where k.only_one
+       and (k.holder = p_holder or k.until < clock_timestamp()
+            or taskq.believed(k.until, clock_timestamp()) is null)
        for update skip locked;
     acting := found;
     if not acting then
@@ -43,7 +44,8 @@ begin
        set holder = p_holder,
            until = clock_timestamp() + make_interval(secs => p_term_s),
            renewed_at = clock_timestamp(),
-           rounds = rounds + 1;
+           rounds = rounds + 1
+     where only_one;
     perform taskq.note_serving(v_until);
     perform taskq.note_stall(v_last);
     v_until := coalesce(taskq.believed(v_until, clock_timestamp()), clock_timestamp());

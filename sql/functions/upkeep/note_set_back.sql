@@ -25,14 +25,15 @@ declare
     v_since timestamptz;
     v_from timestamptz;
 begin
-    select k.rounds into rounds from taskq.keeper k;
+    select k.rounds into rounds from taskq.keeper k where k.only_one;
     if p_known <= rounds then
         return;
     end if;
     v_until := clock_timestamp() - make_interval(secs => p_ago_s);
     select k.rounds, k.renewed_at into rounds, v_since
       from taskq.keeper k
-     where k.rounds < p_known
+     where k.only_one
+       and k.rounds < p_known
        for no key update;
     if not found then
         rounds := p_known;
@@ -45,7 +46,7 @@ begin
        and v_until < b.noted_at
  returning b.gone_since into v_from;
     if found then
-        update taskq.keeper k set rounds = p_known returning k.rounds into note_set_back.rounds;
+        update taskq.keeper k set rounds = p_known where k.only_one returning k.rounds into note_set_back.rounds;
         gone_s := extract(epoch from v_until - v_from);
         return;
     end if;
@@ -54,7 +55,7 @@ begin
         select min(s.since) from taskq.stall s where v_until between s.since and s.until));
     insert into taskq.set_back (noted_at, gone_since, gone_until, rounds)
     values (clock_timestamp(), v_since, v_until, p_known - note_set_back.rounds);
-    update taskq.keeper k set rounds = p_known returning k.rounds into note_set_back.rounds;
+    update taskq.keeper k set rounds = p_known where k.only_one returning k.rounds into note_set_back.rounds;
     gone_s := extract(epoch from v_until - v_since);
 end
 $$;

@@ -10,4 +10,5 @@ language sql volatile
 as $$
     select taskq.stamp_of(k.rounds, extract(epoch from clock_timestamp())::bigint)
       from taskq.keeper k
+     where k.only_one
 $$;

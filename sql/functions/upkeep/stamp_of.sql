@@ -9,4 +9,5 @@ as $$
      cross join (
          select lpad(p_rounds::text, 12, '0') || '-' || lpad(p_at::text, 10, '0') as words
      ) s
+     where k.only_one
 $$;
