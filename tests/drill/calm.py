@@ -24,6 +24,8 @@ from tests.drill.drawn.verdicts import ask, is_trouble
 from tests.drill.stage import ROOT, SITES, Host, Stage, staged
 
 _LOOK_S: Final = 4.0
+#: A busy machine may keep an agent silent for seconds.
+_LEASE_S: Final = 120.0
 _AFTER_S: Final = 60
 #: Events of which no calm farm sends one.
 _EVENTS: Final = ",".join(name for name in BY_NAME if name not in {"finished", "disk"})
@@ -210,7 +212,7 @@ def keep_calm(server: Server, shape: str, seconds: float, seed: str = "1") -> Ca
     found = Calm(shape)
     try:
         with staged(server, folder, random.Random(f"{seed} {shape}"), SITES) as stage:
-            stage.gateway()
+            stage.gateway("--lease", f"{_LEASE_S:.0f}")
             begun = time.monotonic()
             yard = Yard(stage)
             with _watched(stage, found):

@@ -42,8 +42,10 @@ def exits(chance: random.Random, word: str) -> Symptom:
 
 SEGFAULT: Final = Symptom("segfault", "kill -SEGV $$", "SIGSEGV|exit-139|Segmentation", FAILS)
 OOM: Final = Symptom("killed", "kill -KILL $$", "SIGKILL|exit-137|Killed|memory", FAILS)
-NAN: Final = Symptom("NaN", "answer='{\"energy\": NaN}'", "NaN|no number|ranked|JSON|text", ODD)
-EMPTY: Final = Symptom("no result", "exit 0", "none|no result|ranked|empty|lack", ODD)
+NAN: Final = Symptom(
+    "NaN", "answer='{\"energy\": NaN}'", "NaN|no number|ranked|JSON|text|bad-result", ODD
+)
+EMPTY: Final = Symptom("no result", "exit 0", "none|no result|ranked|empty|lack|bad-result", ODD)
 SAME: Final = Symptom("all the same", "answer='{\"energy\": 0.0}'", "constant|same|one value", ODD)
 CRAWL: Final = Symptom("slow", "seconds=4", "times as long|slow|longer", SLOW)
 HANG: Final = Symptom("hangs", "seconds=900", "longer than others|as long", SLOW)

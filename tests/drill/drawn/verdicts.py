@@ -44,7 +44,7 @@ _LOOKING: Final = re.compile(
 )
 _BANNING: Final = re.compile(r"taskq (host|site) ban\b")
 _TERMINATE: Final = re.compile(r"select pg_terminate_backend\((\d+)\)")
-_SINCE: Final = re.compile(r"\bsince \S*\d|\buntil \d")
+_SINCE: Final = re.compile(r"\b(since|until)\b[^.;]*\d{4}-\d\d-\d\dT")
 
 
 @dataclass
@@ -172,8 +172,8 @@ def accused(farm: Farm, reasons: Iterable[Reason], guilty: set[str]) -> Iterator
 
 
 def _verdict_of(reason: Reason) -> str:
-    """Return what a reason says of faults; where failed tasks merely lie is no accusation."""
-    if reason["code"] not in {"failed", "failing-class"}:
+    """Return what a reason says of faults; where bad tasks merely lie is no accusation."""
+    if reason["code"] not in {"failed", "failing-class", "unranked-results"}:
         return str(reason["text"])
     return "; ".join(it for it in reason["text"].split("; ") if _AT_FAULT.search(it))
 
