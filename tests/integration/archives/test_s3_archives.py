@@ -293,9 +293,9 @@ def test_restore_from_s3_killed_again_and_again_is_finished(
 def test_memory_of_an_archive_in_s3_does_not_grow_with_its_tasks(
     dsn: str, queue: Client, place: str
 ) -> None:
-    """360 MB of payloads pass through, up and down; half as much at most stays in memory."""
+    """180 MB of payloads pass through, up and down; two copies of them would not fit."""
     campaign = queue.create_campaign(CampaignSpec("/c", handler=TRUE))
-    campaign.seed(Seed({"text": secrets.token_hex(30_000)}, str(n)) for n in range(6_000))
+    campaign.seed(Seed({"text": secrets.token_hex(15_000)}, str(n)) for n in range(6_000))
     campaign.cancel()
     campaign.resume()
     made = archiver("archive", dsn, "/c", place, 50_000, 0)
