@@ -130,6 +130,8 @@ create table taskq.campaign (
     named_resources text[] not null default '{}',
     recipe integer,
     keep_inputs boolean not null default false,
+    keep double precision,
+    archive_first boolean not null default false,
     max_running integer generated always as (
         least(running_limit, running_quota,
               case when max_running_per_site is not null then 1000000000 end,
@@ -187,7 +189,8 @@ create table taskq.campaign (
     constraint campaign_hedge_unlimited check (hedge is null or running_limit is null),
     constraint campaign_hedge_unlimited_per_site check (hedge is null or max_running_per_site is null),
     constraint campaign_hedge_unlimited_by_name check (hedge is null or named_limits = '{}'),
-    constraint campaign_named_limits_range check (cardinality(named_limits) <= 8)
+    constraint campaign_named_limits_range check (cardinality(named_limits) <= 8),
+    constraint campaign_keep_range check (keep between 3600 and 3153600000)
 );
 
 create index campaign_parent on taskq.campaign (parent_id, path);
@@ -198,6 +201,8 @@ create index campaign_closed on taskq.campaign (path) where status <> 'open';
 create index campaign_hedge on taskq.campaign (campaign_id) where hedge is not null;
 create index campaign_hedged on taskq.campaign (path) where hedged > 0;
 create index campaign_learns on taskq.campaign (campaign_id) where memory_learns;
+create index campaign_keep on taskq.campaign (campaign_id) where keep is not null;
+create index campaign_archive_first on taskq.campaign (campaign_id) where archive_first;
 create index campaign_named on taskq.campaign (campaign_id) where named_limits <> '{}';
 
 comment on table taskq.campaign is 'The tree of campaigns, with what agents and the server must know of each.';
@@ -270,6 +275,10 @@ comment on column taskq.campaign.require is
     'Values that each result must have, with their kinds and bounds, such as `score number <= 0`; agents check them.';
 comment on column taskq.campaign.require_files is 'Output files that each result must have.';
 comment on column taskq.campaign.owner is 'The login or token that created it.';
+comment on column taskq.campaign.keep is
+    'How many seconds after its end the keeper removes it, or each campaign directly below if it has no tasks itself; '
+    'null: see the campaign above. See look_at_retention.sql.';
+comment on column taskq.campaign.archive_first is 'Whether nothing at or below it is removed so without an archive.';
 comment on column taskq.campaign.hedge is 'Share of its tasks that may have a second attempt; see hedge.sql.';
 comment on column taskq.campaign.hedged is 'How many tasks have had a second attempt.';
 

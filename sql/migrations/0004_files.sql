@@ -328,6 +328,7 @@ create table taskq.stone (
     cancelled bigint not null default 0,
     archive text,
     digest text,
+    by_retention boolean not null default false,
     constraint stone_pkey primary key (path, begun_at)
 )
 with (fillfactor = 70);
@@ -339,7 +340,7 @@ comment on table taskq.stone is
     'Campaigns that were removed with all below them, or are being removed. Of a path the latest ten stay, in all '
     '200,000; see remove_campaign.sql.';
 comment on column taskq.stone.removed_at is 'Null: it is being removed; opening the campaign ends that.';
-comment on column taskq.stone.removed_by is 'A login, or a token.';
+comment on column taskq.stone.removed_by is 'A login, a token, or retention: the keeper removes it, see retain.sql.';
 comment on column taskq.stone.campaigns is 'How many were removed, with itself; done and the others: their tasks.';
 comment on column taskq.stone.archive is 'Where its archive was verified, with the digest of the manifest; null: nowhere.';
 
@@ -356,3 +357,29 @@ comment on table taskq.removed_sum is
     'Tasks of a campaign that were removed, and those of campaigns directly below that are gone; less what was restored '
     'there. Trends add them to the counts: removing is no progress, and restoring neither.';
 comment on column taskq.removed_sum.failures is 'Attempts that failed or were lost.';
+
+create table taskq.retention (
+    campaign_id bigint not null,
+    ended_at timestamptz,
+    seen text not null default '',
+    keep_s double precision,
+    archive_first boolean not null default false,
+    due_at timestamptz,
+    reopened_at timestamptz,
+    archiving_until timestamptz,
+    trouble text,
+    constraint retention_pkey primary key (campaign_id)
+)
+with (fillfactor = 50);
+
+create index retention_due on taskq.retention (due_at) where due_at is not null;
+
+comment on table taskq.retention is
+    'Campaigns that the keeper will remove with all below them, as it last looked; and those that were opened lately.';
+comment on column taskq.retention.ended_at is 'When all tasks had ended, as far as is known; null: they have not.';
+comment on column taskq.retention.seen is 'Counts by which it is seen that the campaign has worked since.';
+comment on column taskq.retention.keep_s is 'How long after its end it stays: the longest that applies.';
+comment on column taskq.retention.due_at is 'When it is removed, announced a day before at least; null: not yet known.';
+comment on column taskq.retention.reopened_at is 'When somebody last resumed or restored it.';
+comment on column taskq.retention.archiving_until is 'Until when a keeper archives it.';
+comment on column taskq.retention.trouble is 'Why the last try to remove it failed.';

@@ -130,6 +130,7 @@ class AsyncCampaign(_Twin[Campaign]):
     tree = _same(Campaign.tree)
     hedges = _same(Campaign.hedges)
     closed_by = _same(Campaign.closed_by)
+    retention = _same(Campaign.retention)
     learnt_memory = _same(Campaign.learnt_memory)
     children = Awaited(
         Campaign.children, lambda found: [AsyncCampaign(campaign) for campaign in found]

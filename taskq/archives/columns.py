@@ -198,6 +198,7 @@ NOT_ARCHIVED: Final = MappingProxyType(
         "usage": "stays when the campaign goes; what ran elsewhere was used there",
         "end_sum": "kept for a week only",
         "stone": "of campaigns that are gone",
+        "retention": "begins anew",
         "removed_sum": "of what is gone",
         "result_index": "made again by taskq index",
         "blob_part": "the content of blobs is a file for each",

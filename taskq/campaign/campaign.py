@@ -28,6 +28,7 @@ from taskq.ingest.sources.records import BadLine
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Clash, ResultLost
 from taskq.model.recipes import Recipe, RecipeChange
+from taskq.model.removed import RetentionDate
 from taskq.model.seed import Seed
 from taskq.model.views import Attempt, Failure, FailureCause, Hedges, Result, Status, TaskView
 from taskq.results.cursor import Cursor
@@ -133,6 +134,11 @@ class Campaign:
             return self._subtree.own()
         (row,) = self._subtree.database.rows("counts", path=self.path, depth=0)
         return Status(**row)
+
+    def retention(self) -> RetentionDate | None:
+        """Return when the keeper will remove the campaign, or one above it; None: not known."""
+        row = self._subtree.database.row("retention", path=self.path)
+        return None if row is None else RetentionDate(**row)
 
     def tree(self) -> list[Status]:
         """Return the own counts of this campaign and of each below it, ordered by path."""

@@ -27,6 +27,7 @@ from taskq.diagnosis.overdue import OverdueAttempt
 from taskq.diagnosis.places import LostHost
 from taskq.diagnosis.sample import ended_attempts
 from taskq.diagnosis.servers import GatewayLoad
+from taskq.model.removed import RetentionDate
 from taskq.model.seed import is_within
 from taskq.model.views import AgentView, Brake, LeftAgent, Status
 
@@ -243,6 +244,7 @@ class Facts:
     overdue: Sequence[OverdueAttempt]
     first_attempts: Sequence[FirstAttempts]
     past: Past | None
+    retention: RetentionDate | None
     blockers: Sequence[Blocker]
     server: Sequence[Checked]
 
@@ -285,6 +287,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
     kinds = [AgentKind(**row) for row in rows("explain_agents", MAX_KINDS)]
     brake = snapshot.row("brake")
     past = snapshot.row("explain_pace", path=path) if status.waiting else None
+    retention = None if status.unfinished else snapshot.row("retention", path=path)
     (upkeep,) = snapshot.rows("explain_upkeep")
     campaigns = _campaigns(snapshot, path, own)
     refusals = [Refusing(**row) for row in rows("explain_refusals", MAX_CAMPAIGNS)]
@@ -331,6 +334,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         if status.failures
         else [],
         past=None if past is None else Past(**past),
+        retention=None if retention is None else RetentionDate(**retention),
         blockers=read_blockers(snapshot) if whole else [],
         server=server_faults(snapshot) if whole and path == "/" else [],
     )

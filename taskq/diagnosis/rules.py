@@ -155,6 +155,8 @@ def _ended(facts: Facts) -> Iterator[Reason]:
                 commands.append(command("retry", path))
         if status.cancelled:
             commands.append(command("retry", path, "--status", "cancelled"))
+        if facts.retention is not None:
+            text += f" It is removed {facts.retention.words(path)}."
         figures = {name: getattr(status, name) for name in FINAL}
         yield Reason("finished", text, number, False, commands=commands, figures=figures)
 

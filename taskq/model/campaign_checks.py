@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Final
 
 from taskq.model.errors import InvalidCampaign
 from taskq.model.seed import check_path
 from taskq.model.table_checks import check_string
 from taskq_agent.required import MAX_REQUIRED, required, texts
+from taskq_agent.units import time_s
 
 MAX_DESCRIPTION_CHARS: Final = 10_000
 MAX_NEVER_RETRY: Final = 100
 MAX_CLASS_CHARS: Final = 200
 MAX_NAMED_LIMITS: Final = 8
+#: Seconds, an hour and a hundred years.
+_LEAST_KEEP_S: Final = 3_600
+_MOST_KEEP_S: Final = 3_153_600_000
 _FILE_CHARS: Final = 200
 
 #: The name of a limit of the queue, as the database checks it.
@@ -103,3 +108,20 @@ def checked_limits(where: str, value: object) -> tuple[str, ...]:
                 f"underscores, such as oechem, not {name!r:.80}"
             )
     return tuple(sorted(set(value)))
+
+
+def checked_keep(where: str, value: object) -> float | None:
+    """Return a time to keep in seconds, given as such or as `90d`; raise `InvalidCampaign`."""
+    if value is None:
+        return None
+    with suppress(ValueError):
+        seconds = time_s(value) if isinstance(value, str) else value
+        if (
+            isinstance(seconds, (int, float))
+            and not isinstance(seconds, bool)
+            and _LEAST_KEEP_S <= seconds <= _MOST_KEEP_S
+        ):
+            return float(seconds)
+    raise InvalidCampaign(
+        f"{where} must be a time from 1h to 36500d, such as 90d, not {value!r:.80}"
+    )

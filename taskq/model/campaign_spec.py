@@ -11,6 +11,7 @@ from taskq.model.campaign_checks import (
     checked_best,
     checked_description,
     checked_files,
+    checked_keep,
     checked_limits,
     checked_path,
     checked_require,
@@ -224,6 +225,16 @@ class CampaignSpec:
         "for as long as the campaign",
         False,
         table="results",
+    )
+    keep: float | None = setting(
+        TIME,
+        "how long after its end [the keeper removes it](archives.md#retention), such as `90d`",
+        None,
+        optional=True,
+        check=checked_keep,
+    )
+    archive_first: bool = setting(
+        FLAG, "whether it, and what is below, stays until it is archived, see `keep`", False
     )
     best: str | None = setting(
         TEXT,

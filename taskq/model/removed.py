@@ -1,11 +1,11 @@
-"""Campaigns that were removed: what is still known of them, and in words."""
+"""Campaigns that were removed, and those that will be: what is known of them, and in words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from taskq.model.words import command, instant
+from taskq.model.words import command, duration, instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +43,34 @@ class RemovedCampaign:
             return f"{said}, without an archive"
         restore = command("campaign", "restore", names=[self.archive])
         return f"{said}; its archive is {self.archive} (digest {self.digest}): `{restore}`"
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionDate:
+    """When the keeper removes a campaign with all below it, since it ended long ago.
+
+    Attributes:
+        path: Of what is removed: the campaign, or one above it.
+        ended_at: When all its tasks had ended, as far as is known.
+        keep_s: How long it stays after that, in seconds.
+        archive_first: Whether it stays until it is archived; is_archived: it is.
+        trouble: Why the last try failed.
+    """
+
+    path: str
+    ended_at: datetime
+    keep_s: float
+    due_at: datetime
+    archive_first: bool
+    is_archived: bool
+    trouble: str | None
+
+    def words(self, asked: str) -> str:
+        """Return what will become of a campaign that was asked for: this one, or one below it."""
+        what = "" if asked == self.path else f"with {self.path} "
+        first = ""
+        if self.archive_first and not self.is_archived:
+            first = f" once it is archived, which `{command('keeper')} --archive-to` does"
+        trouble = "" if self.trouble is None else f"; the last try failed: {self.trouble}"
+        after = f"{duration(self.keep_s)} after the end"
+        return f"{what}at {instant(self.due_at)}{first}, {after}{trouble}"

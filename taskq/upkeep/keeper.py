@@ -1,7 +1,8 @@
 """The keeper: the upkeep loop of a queue.
 
 It expires sessions, promotes delayed tasks, folds counters, pauses campaigns in which nearly
-everything fails, hedges slow attempts, and removes checkpoints and output files that are of no use.
+everything fails, hedges slow attempts, and removes checkpoints and output files that are of no
+use, and campaigns that ended so long ago as they are kept.
 
 Any number of keepers may run. In each term one of them acts; when it ends, another takes over
 within a term. `taskq keeper` runs only a keeper; each agent with a connection of its own to
@@ -25,6 +26,7 @@ from taskq.files.archives import Sweeper
 from taskq.model.errors import TaskqError
 from taskq.model.loop_faults import LoopFaults
 from taskq.upkeep.disks import Disks
+from taskq.upkeep.retention import Retention
 
 #: Seconds that the thread of `keeping` gets to end.
 END_S: Final = 5.0
@@ -70,6 +72,7 @@ class Keeper:
         # The number of rounds when the database last answered, and the time of that answer.
         self._known, self._known_at = 0, 0.0
         self._sweepers = [Sweeper(database, name) for name in ("end_checkpoints", "end_outputs")]
+        self._retention = Retention()
 
     def round(self) -> Round:
         """Do one round of upkeep, if this keeper acts or can become the one that acts."""
@@ -80,6 +83,7 @@ class Keeper:
         self._known, self._known_at = rounds + row["acting"], time.monotonic()
         if row["acting"]:
             self._sweep()
+            self._retain()
         return Round(
             acting=row["acting"],
             lost=row["lost"] or 0,
@@ -111,6 +115,14 @@ class Keeper:
                     sweeper.sweep(statements)
         except TaskqError as error:
             log.warning("unneeded checkpoints and output files stay: %s", error)
+
+    def _retain(self) -> None:
+        """Remove what ended long ago; a failure must not keep tasks from being handed out."""
+        try:
+            with self._connection.connected() as statements:
+                self._retention.step(statements)
+        except TaskqError as error:
+            log.warning("campaigns that are not to be kept stay: %s", error)
 
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set: each second while acting, each 5 to 10 s otherwise.

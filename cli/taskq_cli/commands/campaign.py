@@ -208,6 +208,7 @@ def show(invocation: Invocation, path: str, number: int | None) -> None:
         target = client.campaign(path)
         spec, status, learnt = target.spec(), target.status(), target.learnt_memory()
         closed_by, owner = target.closed_by(), client.owners.of(path)
+        retention = target.retention()
     record = spec.to_json() | {
         "campaign_id": target.campaign_id,
         "owner": owner,
@@ -215,8 +216,11 @@ def show(invocation: Invocation, path: str, number: int | None) -> None:
         "closed_by": closed_by,
         "paused_why": status.paused_why,
         "learnt_memory": list(learnt),
+        "retention": None if retention is None else asdict(retention),
     }
     text = _as_text(spec, status, owner, closed_by, learnt)
+    if retention is not None:
+        text += f"\nIt is removed {retention.words(path)}."
     write_record(invocation.output, record, text)
 
 

@@ -92,6 +92,12 @@ def channels(
     help="Size that the database and its log may have in all, such as 200G, if nobody can look at "
     "its disk. [default: not known]",
 )
+@click.option(
+    "--archive-to",
+    metavar="DEST",
+    help="Archive campaigns with archive_first in this folder, or below s3://bucket/prefix, before "
+    "they are removed for their keep. It needs the right of an operator. [default: they stay]",
+)
 @verbosity_options
 @connection_options
 def keeper(
@@ -102,20 +108,23 @@ def keeper(
     quiet: bool,
     disks: tuple[str, ...],
     disk_size: int | None,
+    archive_to: str | None,
     **options: Any,
 ) -> None:
     """Run the upkeep of the queue.
 
-    Hands out the tasks of lost agents and delayed retries that are due; folds counters; sends the
-    notifications of `taskq notify`; with --redis, fills the lists of the front. Runs until SIGTERM
-    or Ctrl-C. You may run any number; one acts at a time. Each `taskq agent run` does the same
-    except for Redis and notifications. So you need a keeper if agents do not reach the database, or
-    if you want notifications.
+    Hands out the tasks of lost agents and delayed retries that are due; folds counters; removes
+    campaigns when they have been kept for as long as they say; sends the notifications of `taskq
+    notify`; with --redis, fills the lists of the front. Runs until SIGTERM or Ctrl-C. You may run
+    any number; one acts at a time. Each `taskq agent run` does the same except for Redis, archives
+    and notifications. So you need a keeper if agents do not reach the database, or if you want
+    these.
 
     Example:
       taskq keeper
       taskq keeper --redis redis://cache.example.org
       taskq keeper --smtp smtp://mail.example.org --mail-from taskq@example.org
+      taskq keeper --archive-to /archive
     """
     sends = channels(**options)
     log_to_stderr(verbose=verbose, quiet=quiet)
@@ -125,8 +134,18 @@ def keeper(
         noted(client.queries),
         _refilling(client.database, front),
         sending(client.database, sends),
+        _archiving(client.database, archive_to),
     ):
         Keeper(client.database, Disks(disks, disk_size)).run(stop)
+
+
+def _archiving(database: Database, to: str | None) -> AbstractContextManager[None]:
+    if to is None:
+        return nullcontext()
+    with needs("archives need", "parquet"):
+        from taskq.archives.retaining import archiving, checked_place  # noqa: PLC0415
+
+    return archiving(database, checked_place(to))
 
 
 def _refilling(database: Database, address: FrontAddress | None) -> AbstractContextManager[None]:

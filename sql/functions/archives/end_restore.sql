@@ -28,6 +28,10 @@ begin
         raise exception 'campaign % is not restored as a whole from this archive', p_path using errcode = 'TQ409';
     end if;
     update taskq.campaign c set status = v_status where c.campaign_id = v_id;
+    insert into taskq.retention (campaign_id, reopened_at)
+    values (v_id, clock_timestamp())
+        on conflict (campaign_id) do update
+       set reopened_at = excluded.reopened_at;
     delete from taskq.stone s
      where s.path = p_path
        and s.digest = p_manifest

@@ -32,6 +32,7 @@ begin
      where c.campaign_id = v_id
         on conflict (campaign_id) where removed_at is null do update
        set removed_by = excluded.removed_by,
+           by_retention = false,
            archive = coalesce(excluded.archive, s.archive),
            digest = coalesce(excluded.digest, s.digest);
     perform taskq.set_status(p_path, 'cancelled');

@@ -110,6 +110,7 @@ begin
     end if;
     delete from taskq.subtotal s where s.campaign_id = v_id;
     delete from taskq.archive a where a.campaign_id = v_id;
+    delete from taskq.retention r where r.campaign_id = v_id;
     delete from taskq.recipe r where r.campaign_id = v_id;
     delete from taskq.pulse p where p.campaign_id = v_id;
     update taskq.result_index i set dropped = true where i.campaign_id = v_id and not i.dropped;

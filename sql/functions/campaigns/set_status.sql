@@ -9,7 +9,7 @@
 -- Error TQ404: no such campaign. Error TQ409: a cancelled or archived campaign cannot be paused; one above it is
 --     archived; it is to be opened and not restored as a whole.
 --
--- Locks: the campaign's row, that of its pulse, of its stone, those of its refusals.
+-- Locks: the campaign's row, that of its pulse, of its stone, of `retention`, those of its refusals.
 -- @roles manager operator
 -- @gateway manager, wakes
 -- @repeat once
@@ -57,6 +57,10 @@ begin
     end if;
     if p_status = 'open' and v_id is not null then
         delete from taskq.stone s where s.campaign_id = v_id and s.removed_at is null;
+        insert into taskq.retention (campaign_id, reopened_at)
+        values (v_id, clock_timestamp())
+            on conflict (campaign_id) do update
+           set reopened_at = excluded.reopened_at;
         if taskq.forget_refusals(v_id) then  -- those that could not run it try again at once
             update taskq.campaign c set revision = c.revision + 1 where c.campaign_id = v_id;
         end if;

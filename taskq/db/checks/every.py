@@ -73,6 +73,7 @@ CHECKS: Final = (
     ServerCheck("disk", reads("disks"), upkeep.disks, explains="anywhere"),
     ServerCheck("keeper", reads("check_keeper"), upkeep.keeper),
     ServerCheck("programs", reads("check_stopped"), upkeep.programs, explains="anywhere"),
+    ServerCheck("retention", reads("check_retention"), upkeep.retention),
     ServerCheck("clock", running.read_clock, running.clock, needs_schema=False),
     ServerCheck("agents", reads("check_agent_clocks"), upkeep.agent_clocks),
     ServerCheck("tokens", reads("check_tokens"), upkeep.tokens),

@@ -73,6 +73,34 @@ def programs(rows: list[Row]) -> Iterator[ServerFinding]:
         )
 
 
+def retention(rows: list[Row]) -> Iterator[ServerFinding]:
+    """Judge what the keeper removes soon, and what of it nobody archives."""
+    (row,) = rows
+    number, late = row["campaigns"], row["not_archived"]
+    figures = dict(row)
+    if not number:
+        yield ServerFinding(FINE, "No campaign is removed within a week.", figures=figures)
+        return
+    first = f"the first, {row['path']}, at {instant(row['due_at'])}"
+    text = f"{counted(number, 'campaign')} will be removed within a week, {first}."
+    if late:
+        yield ServerFinding(
+            ADVICE,
+            f"{text} {counted(late, 'campaign')} of them must be archived first, and nobody does.",
+            f"run `{command('keeper')} --archive-to FOLDER` as an operator",
+            figures,
+        )
+    elif row["trouble"]:
+        yield ServerFinding(
+            ADVICE,
+            f"{text} The last try failed: {row['trouble']}.",
+            f"`{command('campaign', 'show')} PATH` says of which; it is tried again in an hour",
+            figures,
+        )
+    else:
+        yield ServerFinding(FINE, text, figures=figures)
+
+
 def agent_clocks(rows: list[Row]) -> Iterator[ServerFinding]:
     """Judge the clocks of agents, as they report them."""
     if not rows:
