@@ -23,6 +23,7 @@ SECTIONS: Final[Sections] = {
         "top": "status:top",
         "explain": "explain:explain",
         "troubles": "troubles:troubles",
+        "maintenance": "maintenance:maintenance",
         "notify": "notify:notify",
     },
     "Tasks and results": {

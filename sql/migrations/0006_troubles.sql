@@ -45,6 +45,7 @@ create table taskq.known_trouble (
     known_cost double precision,
     known_lost bigint,
     returned_at timestamptz,
+    maintenance_id bigint,
     constraint known_trouble_pkey primary key (trouble_id),
     constraint known_trouble_texts_length check (length(note) <= 500 and length(subject) <= 300)
 )
@@ -70,6 +71,7 @@ comment on column taskq.known_trouble.figures is 'The numbers and words of its t
 comment on column taskq.known_trouble.by is 'Who has acknowledged it, or snoozed it until snoozed_until, with the note.';
 comment on column taskq.known_trouble.known_cost is 'What it cost then; known_lost: as lost then.';
 comment on column taskq.known_trouble.returned_at is 'When it became so much worse that this counts no more.';
+comment on column taskq.known_trouble.maintenance_id is 'The window in which it is expected; null: none.';
 
 
 -- Notifications: keepers send events of troubles, since they know passwords and programs.
@@ -185,3 +187,28 @@ comment on column taskq.notify_watch.look is 'The number of the last look, which
 comment on column taskq.notify_watch.noted is 'The last look whose troubles were stored; earlier ones come too late.';
 
 insert into taskq.notify_watch (due_at, wide_at) values ('-infinity', '-infinity');
+
+
+-- Maintenance windows, which people announce: no message about what is expected in one, and no judgement by time. They
+-- end by themselves. See start_maintenance.sql.
+
+create table taskq.maintenance (
+    maintenance_id bigint not null,
+    path text collate "C" not null,
+    sites text[] not null,
+    hosts text[] not null,
+    begins timestamptz not null,
+    ends timestamptz not null,
+    why text not null,
+    by text not null,
+    ended_by text,
+    constraint maintenance_pkey primary key (maintenance_id),
+    constraint maintenance_bounded check (ends between begins and begins + interval '7 days'),
+    constraint maintenance_texts_length check (length(why) between 1 and 500),
+    constraint maintenance_names_number check (cardinality(sites) + cardinality(hosts) <= 1000)
+);
+
+comment on table taskq.maintenance is 'Announced times in which hosts, sites or campaigns are repaired.';
+comment on column taskq.maintenance.path is 'The campaign that it is for, with all below it.';
+comment on column taskq.maintenance.sites is 'Only at these sites and hosts; none of both: everywhere.';
+comment on column taskq.maintenance.by is 'Who announced it; ended_by: who ended it before its time, or none.';

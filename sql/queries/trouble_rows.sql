@@ -5,8 +5,10 @@
 -- @standby yes
 -- @gateway manager
 select t.trouble_id, t.code, t.subject, t.path, t.site, t.host, t.since, t.noted_at, t.seen_at, t.gone_at, t.cost,
-       t.tasks, t.lost, t.blocks, t.figures, t.acknowledged_at, t.snoozed_until, t.by, t.note, t.returned_at
+       t.tasks, t.lost, t.blocks, t.figures, t.acknowledged_at, t.snoozed_until, t.by, t.note, t.returned_at,
+       t.maintenance_id, m.ends as maintained_until
   from taskq.known_trouble t
+  left join taskq.maintenance m on m.maintenance_id = t.maintenance_id
  where t.watched = %(path)s
    and t.whole = (%(whole)s::boolean and taskq.token_covers('/'))
    and taskq.token_covers(t.watched)

@@ -32,6 +32,7 @@ from taskq.api.connecting import connect as connect_now
 from taskq.campaign.campaign import Campaign
 from taskq.compute.outcomes import Outcome
 from taskq.compute.run import Run
+from taskq.diagnosis.maintenance import Maintenance
 from taskq.diagnosis.troubles import Troubles
 from taskq.ingest.sources.records import BadLine
 from taskq.model.pauses import fail, in_thread
@@ -230,6 +231,14 @@ class AsyncTroubles(_Twin[Troubles]):
     undo = _same(Troubles.undo)
 
 
+class AsyncMaintenance(_Twin[Maintenance]):
+    """The twin of `Client.maintenance`."""
+
+    list = _same(Maintenance.list)
+    start = _same(Maintenance.start)
+    end = _same(Maintenance.end)
+
+
 class AsyncClient(_Twin[Client]):
     """The twin of a `Client`; `async with` closes it."""
 
@@ -315,6 +324,11 @@ class AsyncClient(_Twin[Client]):
     def troubles(self) -> AsyncTroubles:
         """What is wrong, and who knows of it; see `Client.troubles`."""
         return AsyncTroubles(self.original.troubles)
+
+    @property
+    def maintenance(self) -> AsyncMaintenance:
+        """Announced maintenance windows; see `Client.maintenance`."""
+        return AsyncMaintenance(self.original.maintenance)
 
     close = _same(Client.close)
     runs = _same(Client.runs)

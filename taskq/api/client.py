@@ -32,6 +32,7 @@ from taskq.results.selection import Selection, select
 
 if TYPE_CHECKING:  # what few commands need is imported when it is used
     from taskq.diagnosis.fleet import Fleet
+    from taskq.diagnosis.maintenance import Maintenance
     from taskq.diagnosis.troubles import Troubles
     from taskq.pilots.store import Pilots
     from taskq.results.feeder import Fed
@@ -79,6 +80,13 @@ class Client(FunctionCalls):
         from taskq.diagnosis.troubles import Troubles  # noqa: PLC0415
 
         return Troubles(self.queries)
+
+    @cached_property
+    def maintenance(self) -> Maintenance:
+        """Announced times in which hosts, sites or campaigns are repaired."""
+        from taskq.diagnosis.maintenance import Maintenance  # noqa: PLC0415
+
+        return Maintenance(self.queries)
 
     @cached_property
     def pilots(self) -> Pilots:

@@ -21,6 +21,7 @@ from taskq.diagnosis.blockers import LOCK_WAIT_S, Blocker, read_blockers
 from taskq.diagnosis.campaign_tree import read_tree
 from taskq.diagnosis.fleet import Findings, Fleet
 from taskq.diagnosis.forecast import Forecast
+from taskq.diagnosis.maintenance import MaintenanceWindow, read_windows
 from taskq.diagnosis.nodes import HeldResource, SmallerBatches, needs_counted, read_held
 from taskq.diagnosis.odd_readings import OddReader, read_odd_results
 from taskq.diagnosis.overdue import OverdueAttempt
@@ -217,7 +218,7 @@ class Facts:
     for them. failed: the classes in which failed tasks ended, most tasks first. overdue: the
     longest first, at most `MAX_OVERDUE`. first_attempts: of campaigns where some failed within
     minutes. past: None if unknown. blockers: sessions of PostgreSQL for which others wait. server:
-    faults of the server, for the whole queue only.
+    faults of the server, for the whole queue only. windows: of maintenance, also lately ended.
     """
 
     status: Status
@@ -247,6 +248,7 @@ class Facts:
     retention: RetentionDate | None
     blockers: Sequence[Blocker]
     server: Sequence[Checked]
+    windows: Sequence[MaintenanceWindow]
 
     @property
     def slots(self) -> int:
@@ -337,6 +339,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         retention=None if retention is None else RetentionDate(**retention),
         blockers=read_blockers(snapshot) if whole else [],
         server=server_faults(snapshot) if whole and path == "/" else [],
+        windows=read_windows(snapshot, path),
     )
 
 

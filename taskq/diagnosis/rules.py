@@ -24,10 +24,12 @@ from taskq.diagnosis.faults import (
 )
 from taskq.diagnosis.lately import failing, slower
 from taskq.diagnosis.lost import ending, lost, warned
+from taskq.diagnosis.maintenance import announced
 from taskq.diagnosis.obstacles import closed, obstacles
 from taskq.diagnosis.partial_bans import left_out
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
 from taskq.diagnosis.speed import held_elsewhere, smaller_batches, speed
+from taskq.diagnosis.unjudged import unjudged
 from taskq.model.seed import FINAL
 from taskq.model.views import Brake
 from taskq.model.words import command, counted, duration, instant
@@ -44,6 +46,7 @@ def explain_campaign(facts: Facts) -> Explanation:
     that block most tasks, then broken parts that cost most, then other ways to
     make it faster.
     """
+    facts = unjudged(facts)
     status = facts.status
     ahead = sum(campaign.ahead for campaign in facts.campaigns) if facts.upkeep.refilled else 0
     reasons = [*was_set_back(status.path, facts.upkeep.set_back), *_ended(facts)]
@@ -70,6 +73,7 @@ def explain_campaign(facts: Facts) -> Explanation:
         reasons += smaller_batches(facts)
         reasons += held_elsewhere(facts)
     reasons += _server(facts)
+    reasons += announced(facts.windows)
     reasons.sort(
         key=lambda reason: (
             reason.code != SET_BACK,

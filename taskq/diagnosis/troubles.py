@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any, Final, Literal, TypeAlias
 
 from typing_extensions import Self
@@ -18,16 +18,22 @@ from taskq.db.gateway_queries import home
 from taskq.db.rows import Row
 from taskq.diagnosis.events import NEWS, event_of, subject
 from taskq.diagnosis.explaining import explained
+from taskq.diagnosis.maintenance import MaintenanceWindow, read_windows, window_of
+from taskq.diagnosis.odd_readings import OddReader, read_odd_results
 from taskq.diagnosis.reasons import Reason
 from taskq.model.errors import UsageError
 from taskq.model.seed import check_path, is_within
 from taskq.model.words import instant
 
-State: TypeAlias = Literal["now", "acknowledged", "snoozed", "over"]
+State: TypeAlias = Literal["now", "acknowledged", "snoozed", "maintenance", "over"]
 
 #: Troubles that one call returns.
 MAX_TROUBLES: Final = 1_000
 MAX_SNOOZE_S: Final = 7 * 86_400
+_REMEMBERED: Final = (
+    *("trouble_id", "since", "acknowledged_at", "snoozed_until", "by", "note"),
+    *("returned_at", "maintained_until"),
+)
 #: Seconds since the last look after which what it found counts as old.
 _OLD_S: Final = 300.0
 
@@ -81,6 +87,9 @@ class KnownTrouble:
         by: Who did; None if nobody has.
         note: What they wrote; None if nothing.
         returned_at: When it became so much worse that this counts no more; None if it did not.
+        maintained_until: The end of the maintenance window in which it is expected; None if it is
+            in none.
+        state: Whether it holds, and who knows of it: now, acknowledged, snoozed, maintenance, over.
     """
 
     trouble_id: int | None
@@ -103,6 +112,7 @@ class KnownTrouble:
     by: str | None = None
     note: str | None = None
     returned_at: datetime | None = None
+    maintained_until: datetime | None = None
     state: State = "now"
 
     @property
@@ -118,6 +128,8 @@ class KnownTrouble:
             return f"acknowledged by {self.by} at {instant(self.acknowledged_at)}{note}"
         if self.state == "snoozed":
             return f"snoozed by {self.by} until {instant(self.snoozed_until)}{note}"
+        if self.state == "maintenance":
+            return f"expected in maintenance until {instant(self.maintained_until)}"
         if self.state == "over":
             return f"over at {instant(self.gone_at)}"
         return f"has become worse at {instant(self.returned_at)}" if self.returned_at else ""
@@ -141,7 +153,7 @@ class TroubleList:
 
     @property
     def open(self) -> list[KnownTrouble]:
-        """Those that hold, and that nobody has acknowledged or snoozed."""
+        """Those that hold, that nobody has acknowledged or snoozed, and that nobody expects."""
         return [trouble for trouble in self.troubles if trouble.state == "now"]
 
 
@@ -202,58 +214,65 @@ def read_troubles(
     *,
     since: datetime | timedelta | None = None,
     whole: bool = True,
+    read_odd: OddReader = read_odd_results,
 ) -> TroubleList:
     """Return the troubles at a campaign; see `Troubles.list`.
 
-    whole: for callers that may see the whole queue, see `read_facts`.
+    whole, read_odd: for callers that may see the whole queue, and how; see `read_facts`.
     """
     path = home(database) or "/" if path is None else check_path(path)
     watch = database.row("trouble_watch", path=path, whole=whole)
-    found: list[KnownTrouble] = []
+    rows: list[Row] = []
+    now = datetime.now(timezone.utc)
     if watch is not None:
-        rows = database.rows(
-            "trouble_rows",
-            path=watch["path"],
-            whole=whole,
-            since=_instant(watch["now"], since),
-            limit=MAX_TROUBLES,
-        )
-        if watch["path"] == path and (watch["now"] - watch["looked_at"]).total_seconds() < _OLD_S:
-            troubles = [_stored(row, watch["now"]) for row in rows]
-            return TroubleList(path, watch["looked_at"], troubles)
-        found = [_live(it, rows, watch["now"], path) for it in _wrong(database, path, whole)]
-        found.sort(key=lambda it: (-(it.cost or 0), not it.blocks, -it.lost, -it.tasks))
-        found += [
-            _stored(row, watch["now"])
-            for row in rows
-            if row["gone_at"] is not None and is_within(row["path"], path)
-        ]
-        return TroubleList(path, None, found)
-    return TroubleList(
-        path, None, [_live(it, (), None, path) for it in _wrong(database, path, whole)]
-    )
+        now, looked_at = watch["now"], watch["looked_at"]
+        since = now - since if isinstance(since, timedelta) else since or now
+        asked = {"path": watch["path"], "since": since, "limit": MAX_TROUBLES}
+        rows = database.rows("trouble_rows", whole=whole, **asked)
+        if watch["path"] == path and (now - looked_at).total_seconds() < _OLD_S:
+            return TroubleList(path, looked_at, [_stored(row, now) for row in rows])
+    reasons = [
+        it
+        for it in explained(database, path, whole=whole, read_odd=read_odd).reasons
+        if event_of(it) is not None and it.code not in NEWS
+    ]
+    windows = read_windows(database, path)
+    found = [_live(it, rows, now, windows, path) for it in reasons]
+    found.sort(key=lambda it: (-(it.cost or 0), not it.blocks, -it.lost, -it.tasks))
+    over = (row for row in rows if row["gone_at"] is not None and is_within(row["path"], path))
+    return TroubleList(path, None, [*found, *(_stored(row, now) for row in over)])
 
 
-def _instant(now: datetime, since: datetime | timedelta | None) -> datetime:
-    if isinstance(since, timedelta):
-        return now - since
-    return now if since is None else since
+def open_number(database: Queries, path: str) -> int | None:
+    """Return how many troubles nobody knows of, as a keeper lately found; None if none looked."""
+    watch = database.row("trouble_watch", path=path, whole=True)
+    if watch is None or watch["path"] != path:
+        return None
+    now = watch["now"]
+    if (now - watch["looked_at"]).total_seconds() >= _OLD_S:
+        return None
+    rows = database.rows("trouble_rows", path=path, whole=True, since=now, limit=MAX_TROUBLES)
+    return len([row for row in rows if _memory(row, now)["state"] == "now"])
 
 
-def _wrong(database: Queries, path: str, whole: bool) -> Iterable[Reason]:
-    reasons = explained(database, path, whole=whole).reasons
-    return [it for it in reasons if event_of(it) is not None and it.code not in NEWS]
-
-
-def _live(reason: Reason, known: Iterable[Row], now: datetime | None, path: str) -> KnownTrouble:
+def _live(
+    reason: Reason,
+    known: Iterable[Row],
+    now: datetime,
+    windows: Sequence[MaintenanceWindow],
+    path: str,
+) -> KnownTrouble:
     """Return a reason as a trouble, with what keepers know of it."""
     about = subject(path, reason)
     same = (row for row in known if (row["code"], row["subject"]) == (reason.code, about))
     row = next((row for row in same if row["gone_at"] is None), None)
     place = Whereabouts.of(path, reason)
+    window = window_of(windows, reason, place.campaign, place.site, place.host)
     fields: dict[str, Any] = {"trouble_id": None, "since": reason.since}
-    if row is not None and now is not None:
+    if row is not None:
         fields = _memory(row, now)
+    elif window is not None:
+        fields |= {"state": "maintenance", "maintained_until": window.ends}
     return KnownTrouble(
         code=reason.code,
         text=reason.text,
@@ -288,5 +307,6 @@ def _memory(row: Row, now: datetime) -> dict[str, Any]:
         state = "acknowledged"
     elif row["snoozed_until"] is not None and row["snoozed_until"] > now:
         state = "snoozed"
-    kept = ("trouble_id", "since", "acknowledged_at", "snoozed_until", "by", "note", "returned_at")
-    return {"state": state, **{name: row[name] for name in kept}}
+    elif row["maintained_until"] is not None and row["maintained_until"] > now:
+        state = "maintenance"
+    return {"state": state, **{name: row[name] for name in _REMEMBERED}}

@@ -13,6 +13,7 @@ from taskq.db.checks.upkeep import disks
 from taskq.db.connections import Database
 from taskq.diagnosis.events import BY_NAME, DISK, NEWS, event_of, subject
 from taskq.diagnosis.facts import read_facts
+from taskq.diagnosis.maintenance import window_of
 from taskq.diagnosis.odd_readings import kept_odd_results
 from taskq.diagnosis.reasons import Reason
 from taskq.diagnosis.rules import explain_campaign
@@ -99,7 +100,11 @@ class Looks:
         for event, reason in islice(reported, _MOST_REASONS):
             listed = reason.code not in NEWS
             place = Whereabouts.of(path, reason)
-            yield _holding(event.name, subject(path, reason), reason, place, listed=listed)
+            window = window_of(facts.windows, reason, place.campaign, place.site, place.host)
+            about = subject(path, reason)
+            yield _holding(event.name, about, reason, place, listed=listed) | {
+                "maintenance": None if window is None else window.maintenance_id
+            }
 
 
 def _holding(

@@ -52,7 +52,9 @@ MEANINGS: Final = {
     "--time-limit": "the longest time that it may take",
     "--timeout": "how long to wait",
     "--to": "where it goes: a file, a folder, a receiver",
+    "--until": "when it ends",
     "--weight": "the share in relation to others",
+    "--why": "the reason, which all see",
 }
 
 

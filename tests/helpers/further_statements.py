@@ -71,6 +71,18 @@ def further_values(
             },
         ),
         "sharing_campaigns": (0, {"scope": "/new", "most": 10}),
+        "maintenance": (0, {"path": "/new", "lately_s": 60.0}),
+        "start_maintenance": (
+            0,
+            {
+                "path": "/new",
+                "sites": [],
+                "hosts": ["h"],
+                "why": "it is mended",
+                "lasts_s": 60.0,
+                "in_s": 0.0,
+            },
+        ),
         "trouble_watch": (0, {"path": "/new", "whole": True}),
         "trouble_rows": (0, {"path": "/new", "whole": True, "since": "2000-01-01Z", "limit": 10}),
         "slot_kinds": (sessions + 1, {"scope": "/new"}),

@@ -88,6 +88,13 @@ OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "TQ409",
     ),
     (
+        "sql/functions/notifications/start_maintenance.sql",
+        r"v_most .* := (\d+)",
+        "",
+        "maintenance windows that have not ended",
+        "TQ409",
+    ),
+    (
         "sql/functions/notifications/note_look.sql",
         r"v_most_over .* := (\d+)",
         "",

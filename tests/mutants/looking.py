@@ -86,7 +86,7 @@ LOOKING: Final = (
     Mutant(
         "servers-for-any-token-on-pages",
         "taskq/gateway/web/pages.py",
-        '        if asked.viewer.may("/"):  # they',
+        "        if whole:  # they",
         "        if True:  # they",
         "Who manages one campaign sees the gateways and the database of all.",
         ("tests/integration/web/test_access.py",),

@@ -20,6 +20,7 @@ from taskq.diagnosis.campaign_tree import CampaignNode, Tree, usual_levels
 from taskq.diagnosis.servers import read_servers
 from taskq.diagnosis.shared_readings import Readings
 from taskq.diagnosis.ticker import Ticker
+from taskq.diagnosis.troubles import open_number
 from taskq.model.errors import TaskqError
 from taskq.model.pauses import in_thread
 from taskq.model.words import counted, duration
@@ -87,6 +88,7 @@ class TopApp(App[None]):
         Binding("h", "open('hosts')", "Hosts"),
         Binding("s", "open('sites')", "Sites"),
         Binding("a", "open('agents')", "Agents"),
+        Binding("w", "open('troubles')", "Wrong now", show=False),
         Binding("t", "task", "Task", show=False),
         Binding("g", "open('servers')", "Gateways", show=False),
         Binding("o", "open('owners')", "Owners", show=False),
@@ -159,7 +161,8 @@ class TopApp(App[None]):
             queries = self._acting.queries
             found = queries.row("explain_upkeep")
             if found is not None:
-                found = {**found, "brake": queries.row("brake")}
+                wrong = open_number(queries, self._path)
+                found = {**found, "brake": queries.row("brake"), "wrong": wrong}
             return found, read_servers(queries).line()
 
         while True:
@@ -367,6 +370,8 @@ def _upkeep_parts(found: Found) -> list[str]:
     parts = [keeper or f"no keeper for {duration(late_s or 0)}"]
     if found["has_front"]:
         parts.append("front" if found["refilled"] else "front not filled")
+    if found["wrong"]:
+        parts.append(f"{found['wrong']:,} WRONG (w)")
     if found["brake"] is not None:
         parts.append("BRAKE ON")
     return [*parts, counted(found["agents"], "agent")]

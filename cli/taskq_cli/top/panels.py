@@ -23,10 +23,11 @@ from taskq.diagnosis.tables.agents import AGENTS, marks, why_left
 from taskq.diagnosis.tables.campaigns import state
 from taskq.diagnosis.tables.gateways import GATEWAYS, NONE_KNOWN
 from taskq.diagnosis.tables.tasks import EVENTS, FAILURES
+from taskq.diagnosis.troubles import read_troubles
 from taskq.model.columns import Column, without
 from taskq.model.errors import NotFound
 from taskq.model.views import AgentView, Attempt, Failure, FailureCause
-from taskq.model.words import as_json, command, counted, progress
+from taskq.model.words import as_json, command, counted, instant, progress
 from taskq_cli.display import render
 from taskq_cli.display.overview import counts, pace_lines
 from taskq_cli.display.text import one_line
@@ -63,6 +64,7 @@ class Panels:
 
         explanation: why a campaign or a task does not run, or not faster. failures: whose fault
         they are, and failed tasks. hosts, sites: a comparison of those that serve a campaign.
+        troubles: what is wrong, what costs most first.
         agents: those that serve it, longest silent first. owners: of it and all below it, with
         their quotas. servers: the gateways, and the database's server.
         """
@@ -75,6 +77,7 @@ class Panels:
             "hosts": (f"hosts of {path}", partial(self._places, "host", path)),
             "sites": (f"sites of {path}", partial(self._places, "site", path)),
             "agents": (f"agents of {path}", partial(self._agents, path)),
+            "troubles": (f"wrong in {path}", partial(self._troubles, path)),
             "owners": (f"owners in {path}", partial(self._owners, path)),
             "servers": ("gateways and database", self._servers),
         }
@@ -146,6 +149,17 @@ class Panels:
         if subject.key is None:
             return Panel(_reasons(self._explained(subject.path)))
         return Panel(_reasons(self._client.campaign(subject.path).explain(subject.key)))
+
+    def _troubles(self, path: str) -> Panel:
+        found = read_troubles(self._client.queries, path, read_odd=self._read_odd)
+        looked = f"A keeper looked at {instant(found.looked_at)}." if found.looked_at else ""
+        pictures = _paragraphs([f"{len(found.open):,} that nobody knows of. {looked}".rstrip()])
+        for trouble in found.troubles:
+            known = f" [{trouble.known}]" if trouble.known else ""
+            mark = f"{trouble.trouble_id or '-'}. "
+            pictures.append(render.Paragraph(mark, one_line(f"{trouble.full_text}{known}")))
+            pictures += _commands(trouble.commands)
+        return Panel(pictures)
 
     def _explained(self, path: str) -> Explanation:
         return explained(self._client.queries, path, read_odd=self._read_odd)

@@ -31,6 +31,7 @@ KEYS: Final = (
     ("Tab", "the other part of the screen, to scroll it"),
     ("Left Right", "move a table that is wider than the screen"),
     ("+ -", "more or fewer levels of the tree"),
+    ("w", "what is wrong now, and who knows of it"),
     ("e", "explain why the campaign or task does not run"),
     ("p", "pause the campaign, or resume it"),
     ("r", "retry failed tasks of the campaign, or the open task"),

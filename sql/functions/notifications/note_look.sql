@@ -4,12 +4,12 @@
 --
 -- look: as begin_look() gave it. looked: where the look succeeded, as [{"path", "whole"}]. found: what holds there, as
 -- [{"path", "whole", "code", "subject", "word", "after_s", "listed", "about", "site", "host", "since", "cost", "tasks",
--- "lost", "blocks", "figures"}], 2,000 at most: `word` is that by which rules name it, `subject` the names that it is
+-- "lost", "blocks", "maintenance", "figures"}], 2,000 at most: `word` is that by which rules name it, `subject` the names that it is
 -- about, `about` the campaign that has all of it, `after_s` how long it must hold unless the rule says something else,
 -- `figures` its text, its commands and its numbers.
 -- What holds is one trouble while it holds, with gaps of up to ten minutes; `finished` and `paused` with none. It
 -- becomes one event of each rule when it has held for so long without a gap. What holds when a rule is made counts too.
--- No event: it is acknowledged, or snoozed. If it then costs twice as much, or where that is unknown has cost twice as
+-- No event: it is expected in a maintenance window; it is acknowledged, or snoozed. If it then costs twice as much, or where that is unknown has cost twice as
 -- many attempts, neither counts any more, and it becomes an event again; so it does after a snooze.
 -- Result: how many events were noted; null: a later look was noted before, so this one is worth nothing.
 --
@@ -55,12 +55,12 @@ begin
         select distinct on (t.path, t.whole, t.code, s.subject)
                t.path as watched, t.whole, t.code, s.subject, t.word, t.after_s, t.listed, t.about as path,
                left(t.site, 200) as site, left(t.host, 200) as host, t.since, t.cost, t.tasks, t.lost, t.blocks,
-               t.figures
+               t.maintenance, t.figures
           from (select f.value from jsonb_array_elements(p_found) f limit 2000) f
          cross join lateral jsonb_to_record(f.value) as t (
                    path text, whole boolean, code text, subject text, word text, after_s double precision,
                    listed boolean, about text, site text, host text, since timestamptz, cost double precision,
-                   tasks bigint, lost bigint, blocks boolean, figures jsonb)
+                   tasks bigint, lost bigint, blocks boolean, maintenance bigint, figures jsonb)
          cross join lateral (select left(t.subject, 300) as subject) s
          order by t.path, t.whole, t.code, s.subject, t.cost desc nulls last
     ), placed as (
@@ -104,6 +104,7 @@ begin
            tasks = f.tasks,
            lost = f.lost,
            blocks = f.blocks,
+           maintenance_id = f.maintenance,
            figures = f.figures,
            acknowledged_at = case when not w.worse then t.acknowledged_at end,
            snoozed_until = case when not w.worse then t.snoozed_until end,
@@ -111,7 +112,7 @@ begin
       from jsonb_to_recordset(v_true) as f (
                watched text, whole boolean, code text, subject text, word text, after_s double precision,
                listed boolean, path text, site text, host text, since timestamptz, cost double precision,
-               tasks bigint, lost bigint, blocks boolean, figures jsonb)
+               tasks bigint, lost bigint, blocks boolean, maintenance bigint, figures jsonb)
      cross join lateral (
          select o.trouble_id, case when o.gone_at is null then o.holds_since else v_now end as since,
                 (o.acknowledged_at is not null or o.snoozed_until > v_now)
@@ -127,14 +128,15 @@ begin
 
     insert into taskq.known_trouble (
                trouble_id, watched, whole, code, subject, word, after_s, listed, path, site, host, since, noted_at,
-               holds_since, seen_at, lasted, cost, tasks, lost, blocks, figures)
+               holds_since, seen_at, lasted, cost, tasks, lost, blocks, maintenance_id, figures)
     select v_last + row_number() over (order by f.cost desc nulls last, f.code, f.subject, f.watched, f.whole),
            f.watched, f.whole, f.code, f.subject, f.word, f.after_s, f.listed, f.path, f.site, f.host,
-           least(f.since, v_now), v_now, v_now, v_now, f.after_s = 0, f.cost, f.tasks, f.lost, f.blocks, f.figures
+           least(f.since, v_now), v_now, v_now, v_now, f.after_s = 0, f.cost, f.tasks, f.lost, f.blocks,
+           f.maintenance, f.figures
       from jsonb_to_recordset(v_true) as f (
                watched text, whole boolean, code text, subject text, word text, after_s double precision,
                listed boolean, path text, site text, host text, since timestamptz, cost double precision,
-               tasks bigint, lost bigint, blocks boolean, figures jsonb)
+               tasks bigint, lost bigint, blocks boolean, maintenance bigint, figures jsonb)
      where (f.watched, f.whole, f.code, f.subject) not in (
                select o.watched, o.whole, o.code, o.subject from taskq.known_trouble o where not o.closed);
     get diagnostics v_new = row_count;
@@ -168,6 +170,7 @@ begin
            and t.whole
            and t.seen_at = v_now
            and t.acknowledged_at is null
+           and t.maintenance_id is null
            and (t.snoozed_until > v_now) is not true
            and t.holds_since + make_interval(secs => coalesce(r.after_s, t.after_s)) <= v_now
            and not exists (

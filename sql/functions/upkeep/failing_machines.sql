@@ -4,7 +4,8 @@
 -- failing: machines on which a larger share than this of the first attempts since an instant failed. serving: machines
 --     whose agents serve the campaign, with those that fail. outlasting: attempts that have run for longer by now than
 --     nine of ten of those that failed: where tasks take minutes, no healthy one has ended when a bad host has failed a
---     hundred. They count as successes. seen: how many failures were looked at.
+--     hundred. They count as successes. seen: how many failures were looked at. spared: how many of
+--     these were on machines in a maintenance window of theirs; they speak for nothing.
 --
 -- A machine is a host by its name, without what Kubernetes appends to names of pods: pods of one kind that come and go
 -- are no new hosts. Hosts without a name are one machine. An agent's tasks that wait for a slot do not run: of a
@@ -19,7 +20,8 @@ create or replace function taskq.failing_machines(
     out failing bigint,
     out serving bigint,
     out outlasting bigint,
-    out seen bigint
+    out seen bigint,
+    out spared bigint
 )
 language plpgsql stable
 as $$
@@ -29,10 +31,13 @@ declare
     -- The end of a pod's name, which is drawn; see SafeEncodeString of Kubernetes.
     v_pod constant text := '(-[bcdfghjklmnpqrstvwxz2456789]{8,10})?-(?=[2-9]*[a-z])[bcdfghjklmnpqrstvwxz2456789]{5}$';
     v_lineage constant bigint[] := (select c.lineage from taskq.campaign c where c.campaign_id = p_campaign);
+    v_path constant text := (select c.path from taskq.campaign c where c.campaign_id = p_campaign);
+    v_maintained constant boolean := exists (select from taskq.maintenance m where m.ends > clock_timestamp());
 begin
     with ended as materialized (
         select regexp_replace(n.host, v_pod, '') as machine, a.outcome::text = 'failed' as failed,
-               taskq.ran_s(a.phases, a.claimed_at, a.ended_at) as run_s
+               taskq.ran_s(a.phases, a.claimed_at, a.ended_at) as run_s,
+               v_maintained and taskq.in_maintenance(v_path, n.site, n.host) as is_spared
           from (
               select a.*
                 from taskq.attempt a
@@ -45,7 +50,7 @@ begin
            and a.ended_at >= p_since
            and a.outcome::text in ('done', 'failed')
     ), usual as materialized (
-        select percentile_cont(0.9) within group (order by e.run_s) as run_s from ended e where e.failed
+        select percentile_cont(0.9) within group (order by e.run_s) as run_s from ended e where e.failed and not e.is_spared
     ), present as materialized (
         select regexp_replace(s.host, v_pod, '') as machine, least(s.slots, w.outlasting) as outlasting
           from (
@@ -82,6 +87,7 @@ begin
               select e.machine, e.failed::integer as failed, (not e.failed)::integer as well, 0 as outlasting,
                      false as present
                 from ended e
+               where not e.is_spared
                union all
               select p.machine, 0, 0, p.outlasting, true
                 from present p
@@ -89,8 +95,9 @@ begin
          group by m.machine
     )
     select count(*) filter (where b.fails), count(*) filter (where b.fails or m.present), coalesce(sum(m.outlasting), 0),
-           coalesce(sum(m.failed), 0)
-      into failing, serving, outlasting, seen
+           coalesce(sum(m.failed), 0) + (select count(*) from ended e where e.failed and e.is_spared),
+           (select count(*) from ended e where e.failed and e.is_spared)
+      into failing, serving, outlasting, seen, spared
       from machine m
      cross join lateral (select m.failed > p_share * (m.failed + m.well + m.outlasting)) as b (fails);
 end

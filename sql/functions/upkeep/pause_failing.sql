@@ -80,6 +80,10 @@ begin
          order by c.campaign_id
     loop
         v_found := taskq.failing_machines(v_failing.campaign_id, v_failing.since, v_failing.max_failure_share);
+        -- What fails on hosts that are being repaired says nothing about the campaign.
+        continue when v_found.spared > 0
+                  and v_failing.failures - v_found.spared
+                      <= v_failing.max_failure_share * (v_failing.attempts - v_found.spared);
         -- Where few of the failures were seen, as with priorities, nothing is known about machines.
         continue when v_found.seen * 2 >= v_failing.failures
                   and (v_found.failing < least(v_machines, v_found.serving)

@@ -27,6 +27,7 @@ from taskq.diagnosis.tables import places as places_table
 from taskq.diagnosis.tables.tasks import CLASSES
 from taskq.diagnosis.ticker import Ticker
 from taskq.diagnosis.trend import Point, intervals
+from taskq.diagnosis.troubles import TroubleList, read_troubles
 from taskq.gateway.web.access import Viewer
 from taskq.gateway.web.asked import PAGE_ROWS, Asked, Turn, whole_number
 from taskq.gateway.web.charts import Line, histogram, timeline
@@ -38,6 +39,8 @@ from taskq.model.words import counted, rate
 
 T = TypeVar("T")
 
+#: How far back the front page goes.
+YESTERDAY: Final = timedelta(days=1)
 #: Seconds for which readings are kept.
 QUICK_S: Final = 3.0
 SAMPLE_S: Final = 15.0
@@ -82,8 +85,11 @@ class Pages:
         """Return the tree of campaigns."""
         tree = await self._tree(asked.path)
         below = _below(tree, asked, "/")
-        servers = None
-        if asked.viewer.may("/"):  # they are the whole queue's
+        servers, whole = None, asked.viewer.may("/")
+        wrong = await self._readings.get(
+            ("wrong", asked.path, whole), SAMPLE_S, lambda: self._wrong(asked.path, whole)
+        )
+        if whole:  # they are the whole queue's
             servers = await self._readings.get(
                 "servers", SAMPLE_S, lambda: read_servers(self._client.queries)
             )
@@ -92,6 +98,7 @@ class Pages:
             **self._common(asked, "overview"),
             tops=asked.viewer.paths,
             servers=servers,
+            wrong=wrong,
             **below,
         )
 
@@ -156,6 +163,10 @@ class Pages:
             **below | {"nodes": below["nodes"][1:], "least": node.depth + 1},
             **await self._hits(campaign, node, query),
         )
+
+    def _wrong(self, path: str, whole: bool) -> TroubleList:
+        queries = self._client.queries
+        return read_troubles(queries, path, since=YESTERDAY, whole=whole, read_odd=self._read_odd)
 
     def _explained(self, path: str, whole: bool) -> Explanation:
         return explained(self._client.queries, path, whole=whole, read_odd=self._read_odd)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from taskq import Campaign, Handler, RetryPolicy
+from taskq import Campaign, Client, Handler, RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.agent_processes import agent_process
 from tests.helpers.postgres import Postgres, keep, value
@@ -77,6 +78,21 @@ def test_campaign_pauses_when_all_few_hosts_fail(
     for number in range(hosts):
         fail(hire(host=f"bad{number}"), 100)
     assert keep(postgres) == ["/c"]
+
+
+def test_hosts_that_are_repaired_pause_no_campaign(
+    queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """Even if there are no others. What fails elsewhere does, also in a window of the campaign."""
+    queue.maintenance.start(path="/c", until=timedelta(hours=1), why="new scratch")
+    queue.maintenance.start(hosts=["bad0"], sites=["away"], until=timedelta(hours=1), why="disks")
+    for number in range(2):
+        fail(hire(host=f"bad{number}", site="away" if number else "here"), 100)
+    assert keep(postgres) == []
+    for number in range(3):
+        fail(hire(host=f"worse{number}"), 40)
+    assert keep(postgres) == ["/c"]
+    assert campaign.status().state == "paused"
 
 
 @pytest.mark.parametrize(("share", "pauses"), [(0.9, False), (0.8, True)])

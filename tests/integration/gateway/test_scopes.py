@@ -45,6 +45,7 @@ EVERYWHERE: dict[str, Any] = {
     "stretches": 5,
     "recipe": 1,
     "each": 5,
+    "lately_s": 60.0,
 }
 
 

@@ -125,7 +125,7 @@ def test_acknowledged_trouble_sends_no_message_until_it_costs_twice_as_much(
     database: Database,
     postgres: Postgres,
 ) -> None:
-    """What waits unsent is not sent; then it is open again, and one message says so."""
+    """What waits unsent is not sent, nor by a later rule. What has become worse is sent once."""
     rules.add("r", "/", ["trouble"], TARGET, after_s=0)
     lose(3)
     first = now()
@@ -138,7 +138,9 @@ def test_acknowledged_trouble_sends_no_message_until_it_costs_twice_as_much(
     assert (known.state, known.note, known.cost) == ("acknowledged", "the vendor comes", 5)
     assert known.known.startswith(f"acknowledged by {known.by} at 20")
     assert known.by
-    assert rules.rule("r").waiting == 0
+    rules.add("later", "/", ["trouble"], TARGET, after_s=0)
+    assert look(database, postgres) == 0
+    assert rules.remove("later")
     lose(1)
     worse = now()
     assert (worse.trouble_id, worse.state, worse.cost) == (first.trouble_id, "now", 6)

@@ -37,7 +37,7 @@ async def test_ways_out_are_seen_in_every_view(queue: Client, hire: Hire) -> Non
     failing(queue, hire)
     async with shown(queue) as (app, pilot):
         await shows(app, "    b", "q Quit", "? Keys", "a Agents")
-        for key in ("e", "f", "h", "s", "a", "g", "o"):
+        for key in ("e", "w", "f", "h", "s", "a", "g", "o"):
             await pilot.press(key)
             await on_screen(app, OpenedScreen)
             await settled(app)
@@ -49,6 +49,18 @@ async def test_ways_out_are_seen_in_every_view(queue: Client, hire: Hire) -> Non
         await pilot.press("q")
         await on_screen(app, OpenedScreen)
         await settled(app)
+
+
+async def test_troubles_are_one_key_away(queue: Client) -> None:
+    """With the commands that mend it, also where no keeper looks."""
+    servable(queue, "/a", 3).pause()
+    async with shown(queue) as (app, pilot):
+        await shows(app, "q Quit", "paused")
+        await pilot.press("w")
+        await on_screen(app, OpenedScreen)
+        text = await settled(app)
+        assert "1 that nobody knows of." in text
+        assert "$ taskq campaign resume /a" in text
 
 
 async def test_views_keep_what_they_are_about(queue: Client, hire: Hire) -> None:
