@@ -24,6 +24,7 @@ from taskq.diagnosis.forecast import Forecast
 from taskq.diagnosis.maintenance import MaintenanceWindow, read_windows
 from taskq.diagnosis.nodes import HeldResource, SmallerBatches, needs_counted, read_held
 from taskq.diagnosis.odd_readings import OddReader, read_odd_results
+from taskq.diagnosis.other_campaigns import OtherCampaign, read_others
 from taskq.diagnosis.overdue import OverdueAttempt
 from taskq.diagnosis.places import LostHost
 from taskq.diagnosis.sample import ended_attempts
@@ -35,8 +36,6 @@ from taskq.model.views import AgentView, Brake, LeftAgent, Status
 MAX_CAMPAIGNS: Final = 1_000
 MAX_KINDS: Final = 200
 MAX_NAMED: Final = 20
-#: Scopes of agents whose other campaigns are read: each costs as much as `counts`.
-MAX_SCOPES: Final = 3
 MAX_LEFT: Final = 1_000
 MAX_LOST: Final = 200
 MAX_OVERDUE: Final = 100
@@ -129,19 +128,6 @@ class Refusing:
     error_class: str | None
     error: str | None
     until: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class OtherCampaign:
-    """A campaign on the same agents. campaigns, all_working, all_weights: sums of all such."""
-
-    path: str
-    working: int
-    waiting: int
-    weight: float
-    campaigns: int
-    all_working: int
-    all_weights: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +297,9 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         refusals=refusals,
         smaller_batches=[SmallerBatches(**row) for row in rows("explain_batches", MAX_CAMPAIGNS)],
         held=_held(snapshot, path, own, campaigns),
-        others=_others(snapshot, path, kinds) if whole else [],
+        others=read_others(snapshot, path, [(kind.scope, kind.slots) for kind in kinds])
+        if whole
+        else [],
         tokens=[SiteToken(**row) for row in rows("explain_tokens")] if whole else [],
         gateways=[GatewayLoad(**row) for row in snapshot.rows("gateways")] if whole else [],
         silent=_silent(snapshot, path) if any(kind.silent for kind in kinds) else [],
@@ -378,24 +366,6 @@ def _failed(snapshot: Queries, path: str, own: Sequence[Status]) -> list[FailedT
     asked = [status.campaign_id for status in failed[:MAX_NAMED]]
     rows = snapshot.rows("explain_failed", path=path, chosen=asked, limit=MAX_FAILED)
     return [FailedTasks(**row) for row in rows]
-
-
-def _others(snapshot: Queries, path: str, kinds: list[AgentKind]) -> list[OtherCampaign]:
-    """Return the other campaigns of agents that serve a campaign above the path."""
-    slots: dict[str, int] = {}
-    for kind in kinds:
-        if kind.scope != path and is_within(path, kind.scope):
-            slots[kind.scope] = slots.get(kind.scope, 0) + kind.slots
-    # A scope includes the scopes below it: count their campaigns once.
-    chosen: list[str] = []
-    for scope in sorted(slots):
-        if not any(is_within(scope, other) for other in chosen):
-            chosen.append(scope)
-    return [
-        OtherCampaign(**row)
-        for scope in chosen[:MAX_SCOPES]
-        for row in snapshot.rows("explain_others", scope=scope, path=path, limit=MAX_NAMED)
-    ]
 
 
 def _silent(snapshot: Queries, path: str) -> list[AgentView]:

@@ -39,6 +39,8 @@ class CallSettings(TypedDict, total=False):
     hedge: float | None
     front: bool
     keep_inputs: bool
+    keep: float | None
+    archive_first: bool
     best: str | None
     require: tuple[str, ...]
     require_files: tuple[str, ...]

@@ -51,7 +51,6 @@ def further_values(
         "retention": (0, {"path": "/new"}),
         "retain": (page, {"campaign": campaign, "after": 0, "limit": page}),
         "removed_campaigns": (0, {"path": "/new", "below": True, "most": 10}),
-        "next_to_archive": (0, {"holding": campaign}),
         "restore_rows": (
             0,
             {**_NOT_THERE, "after": 0, "many": 1, "campaign": 0, "name": "tasks", "rows": "[]"},

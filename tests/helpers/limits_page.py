@@ -42,6 +42,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_DESCRIPTION_CHARS", "description of a campaign", "`InvalidCampaign`"),
         ("MAX_NEVER_RETRY", "classes of errors that are not retried", "`InvalidCampaign`"),
         ("MAX_NAMED_LIMITS", "named limits of a campaign", "`InvalidCampaign`"),
+        ("_MOST_KEEP_S", "time for which a campaign stays after its end", "`InvalidCampaign`"),
     ),
     "taskq_agent.named_resources": (
         ("MAX_RESOURCES", "named resources of an agent, or of a campaign", "`InvalidCampaign`"),
