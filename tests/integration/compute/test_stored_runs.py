@@ -120,7 +120,7 @@ def test_unknown_settings_are_errors_of_the_call(queue: Client, name: str) -> No
     """As of any wrong argument, with what was meant, before anything is stored."""
     with pytest.raises(TypeError, match=r"setting wieght is unknown; did you mean 'weight'\?"):
         queue.map(abs, [1], name=name, wieght=2.0)
-    with pytest.raises(TypeError, match="setting handler is unknown; known are: best, "):
+    with pytest.raises(TypeError, match="setting handler is unknown; known are: archive_first, "):
         taskq.Executor(queue, path=name, handler=None)
     assert queue.runs() == []
 
