@@ -191,11 +191,13 @@ class S3Blobs(BlobStore):
 
     def size(self, digest: str) -> int:
         """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
-        return self._objects.size(_key(digest))
+        with self._missing(digest):
+            return self._objects.size(_key(digest))
 
     def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
         """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
-        return self._objects.read(_key(digest), offset, end)
+        with self._missing(digest):
+            yield from self._objects.read(_key(digest), offset, end)
 
     def remove_archive(self, digest: str) -> None:
         """Remove an object; nothing if it is not here."""
@@ -206,6 +208,13 @@ class S3Blobs(BlobStore):
             if self.size(digest) == size:
                 return
         self._objects.put(_key(digest), size, chunks)
+
+    @contextmanager
+    def _missing(self, digest: str) -> Iterator[None]:
+        try:
+            yield
+        except NotFound:
+            raise NotFound(f"{self._objects.url} has no blob {digest}") from None
 
 
 def _key(digest: str) -> str:

@@ -46,12 +46,12 @@ def test_explain_names_planted_problems_with_remedies_that_work(
 def test_drawn_problem_is_named_and_its_remedy_helps(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A pause by somebody takes no statistics: it is named, however slow the machine is."""
+    """What somebody has set takes no statistics: it is named, however slow the machine is."""
     caplog.set_level(logging.CRITICAL, logger="psycopg.pool")
     (finding,) = carry_out(server, "drawn", [("people", ALWAYS)], patience=5.0)
     assert (finding.outcome, finding.lacks, finding.accused) == ("named", [], [])
     assert finding.helped_s is not None
-    assert "campaign pause" in finding.problem.what
+    assert finding.problem.what.startswith("taskq campaign ")
     assert "| people | 1 named |  |  |  |  |" in table([finding])
 
 

@@ -33,7 +33,6 @@ from taskq.db.installed import texts
 from taskq.db.left_settings import LEFT
 from taskq.db.rows import Row
 from taskq.db.statements import Statements
-from taskq.diagnosis.campaign_tree import read_tree
 from taskq.diagnosis.events import BY_NAME, TROUBLE, event_of
 from taskq.diagnosis.explaining import explained
 from taskq.embedded import Server
@@ -348,8 +347,8 @@ class Counting(Statements):
 
 
 @pytest.mark.thorough
-def test_check_reads_about_as_much_as_status(queue: Client) -> None:
-    """All checks together, next to 300 tables of others, in a queue of 2,000 campaigns."""
+def test_checks_read_few_pages_however_much_there_is(queue: Client) -> None:
+    """All together, next to 300 tables of others, in a queue of 2,000 campaigns."""
     for number in range(2_000):
         queue.create_campaign(f"/c{number}")
     with psycopg.connect(queue.database.dsn, autocommit=True, row_factory=dict_row) as other:
@@ -359,12 +358,10 @@ def test_check_reads_about_as_much_as_status(queue: Client) -> None:
                 "'create table public.t%s (id bigint primary key, x text)', n); end loop; end $$"
             )
         other.execute("vacuum analyze")
-        for most in (1.5, 1.0):  # a new connection reads catalogs for whatever it does first
+        for most in (4_000, 2_000):  # a new connection reads catalogs for whatever it does first
             pages = {}
             for check in CHECKS:
                 counting = Counting(other)
                 check.read(counting)
                 pages[check.name] = counting.pages
-            status = Counting(other)
-            read_tree(status, "/")
-            assert sum(pages.values()) <= most * status.pages, (pages, status.pages)
+            assert sum(pages.values()) <= most, pages
