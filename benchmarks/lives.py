@@ -14,7 +14,7 @@ from typing import Final
 
 from benchmarks.load import clients
 from taskq.api.client import Client
-from taskq.archives.writing import archive
+from taskq.archives.writing import archive, end_archive
 from taskq.db.connections import Database
 from taskq.files.blobs import open_blobs
 from taskq.model.campaign_spec import CampaignSpec
@@ -120,9 +120,9 @@ class Lives:
                     return
             archived = self.folder / path[1:]
             # As `taskq campaign archive --remove`, whose start takes longer than a small campaign.
-            made = archive(self.database, blobs, path, archived, lambda *_: None).manifest
-            self.database.rows("end_archive", path=path, archive=made.archive, remove=True)
+            made = archive(self.database, blobs, path, archived, lambda *_: None)
+            end_archive(self.database, path, made, remove=True)
             client.campaign(path).remove()
             shutil.rmtree(archived)
-            self._removed.put(Removed(made.tasks, time.perf_counter()))
+            self._removed.put(Removed(made.manifest.tasks, time.perf_counter()))
             self._room.release()

@@ -1,5 +1,5 @@
--- pg_temp.left_over(): tables with rows of campaigns that are gone, and how many rows. The table of usage keeps its
--- rows on purpose, and that of sessions until `taskq db clean`.
+-- pg_temp.left_over(): tables with rows of campaigns that are gone, and how many rows. Those of usage, stones and sums
+-- keep their rows on purpose, and that of sessions until `taskq db clean`.
 create function pg_temp.left_over()
 returns table (name text, rows bigint)
 language plpgsql
@@ -11,7 +11,7 @@ begin
           join pg_attribute a on a.attrelid = c.oid and a.attname = 'campaign_id'
          where c.relkind = 'r'
            and c.relnamespace = 'taskq'::regnamespace
-           and c.relname not in ('usage', 'session')
+           and c.relname not in ('usage', 'session', 'stone', 'removed_sum', 'end_sum')
          order by c.relname
     loop
         execute format(
