@@ -114,7 +114,8 @@ begin
                     else greatest(
                              case when r.ended_at is not null and r.seen = c.seen then r.ended_at
                                   when r.campaign_id is not null and r.seen <> '' then v_now
-                                  when (select s.until from taskq.summed s) < v_now - interval '1 hour' then v_now
+                                  when (select s.until from taskq.summed s where s.only_one)
+                                       < v_now - interval '1 hour' then v_now
                                   else least(
                                            v_now,
                                            greatest(
