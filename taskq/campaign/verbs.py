@@ -97,10 +97,9 @@ def cancel(subtree: Subtree, choice: Choice) -> int:
     if not choice.below:
         return _cancel_tasks(subtree, None)
     set_status(subtree, "cancelled")
-    return sum(
+    return sum(  # also where nothing waits yet: it waits for seeds and retries that are under way
         _cancel_tasks(Subtree(subtree.database, status.campaign_id, status.path), None)
         for status in subtree.tree()
-        if status.unfinished
     )
 
 
