@@ -6,6 +6,7 @@ sizes      backlog, history, campaigns: next to many, against next to few
 snapshot   under a held snapshot, against without
 reading    monitor, latency: status, ls and top while tasks are claimed
 watched    claims while all look on who may, next to claims while nobody does
+changes    claims while others seed without end, or remove millions of tasks
 priorities claims while those of a million tasks are changed, next to claims while none is
 results    as Arrow, next to COPY
 functions  calls of functions, next to executors of processes
@@ -41,6 +42,7 @@ from typing import Final, TypeAlias
 from benchmarks.cases import (
     archives,
     beginnings,
+    changes,
     claims,
     counters,
     crowds,
@@ -86,6 +88,7 @@ CASES: Final[Mapping[str, Case]] = {
     "snapshot": snapshot.held,
     "monitor": reading.monitor,
     "watched": watched.by_all,
+    "changes": changes.changed,
     "priorities": priorities.changed,
     "seeding": seeding.with_keys,
     "latency": reading.latency,

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import statistics
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from benchmarks.cases.changes import going_on
 from benchmarks.cases.claims import MAX_ONE_S
 from benchmarks.findings import Finding, Goal
 from benchmarks.load.clients import BATCHED, Clients, rate
-from benchmarks.stage import POLL_S, Bench, Stage
+from benchmarks.stage import Bench, Stage
 from benchmarks.turns import frozen_in_turn, ratio
-from taskq.model.errors import Unavailable
 from taskq.planning.trial import CAMPAIGN
 
-_BEGIN_S: Final = 120.0
 _PROGRAM: Final = "from taskq_cli.main import main; main()"
 _AGAIN: Final = """
 import subprocess, sys
@@ -47,7 +41,11 @@ def changed(bench: Bench) -> Iterator[Finding]:
         stage.settle()
         before = rate(stage.database, BATCHED, seconds)
         with (
-            _prioritising(stage, scores) as leader,
+            going_on(
+                stage,
+                [sys.executable, "-c", _AGAIN, *_prioritise(scores)],
+                lambda: bool(stage.database.value("benchmarks.sql/prioritised")),
+            ) as leader,
             Clients(stage.database, BATCHED) as clients,
         ):
             pairs = [frozen_in_turn(clients.rate, [leader], seconds) for _ in range(rounds)]
@@ -83,23 +81,6 @@ def _scores(stage: Stage, file: Path, count: int) -> Path:
     return file
 
 
-@contextmanager
-def _prioritising(stage: Stage, scores: Path) -> Iterator[int]:
-    """Change priorities, again and again; yield the leader of the process group that does it."""
+def _prioritise(scores: Path) -> list[str]:
     words = ["prioritise", CAMPAIGN, str(scores), "--by", "score"]
-    with subprocess.Popen(
-        [sys.executable, "-c", _AGAIN, sys.executable, "-c", _PROGRAM, *words],
-        env=os.environ | {"TASKQ_DSN": stage.database.dsn},
-        start_new_session=True,
-    ) as process:
-        try:
-            deadline = time.monotonic() + _BEGIN_S
-            while not stage.database.value("benchmarks.sql/prioritised"):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise Unavailable("`taskq prioritise` has not changed any priority")
-                time.sleep(POLL_S)
-            yield process.pid
-            if process.poll() is not None:
-                raise Unavailable("`taskq prioritise` has ended")
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
+    return [sys.executable, "-c", _PROGRAM, *words]

@@ -7,7 +7,6 @@ spans for a moment, and claims pass over those.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
@@ -17,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 from taskq.campaign.bulk import Action
 from taskq.db.access import KEY_CHUNK, Queries, task_ids
 from taskq.db.catalogue import array
+from taskq.db.pacing import PacedChange
 from taskq.model.errors import InvalidTask, UsageError
 from taskq.model.seed import PRIORITY_RANGE
 from taskq_agent.text import is_unicode
@@ -28,10 +28,6 @@ NAMED: Final = 100
 CHUNK: Final = 1_000
 #: A chunk's tasks lie within so many ids: it affects that many tasks at most, and some 30 spans.
 RANGE: Final = 16_384
-#: The rest after a statement: so many times its duration, so many seconds at most. During a
-#: statement claims may take three times as long.
-REST: Final = 7
-MAX_REST_S: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -111,20 +107,19 @@ def prioritise(
     on_progress: Callable[[Prioritised], None] | None,
 ) -> Prioritised:
     """Change the priorities of a campaign's tasks, given by their keys."""
-    outcome = Prioritised(len(wanted))
+    outcome, pace = Prioritised(len(wanted)), PacedChange(database)
     found: list[tuple[int, int]] = []
     keys = iter(wanted)
     while some := [*islice(keys, KEY_CHUNK)]:
-        began = time.monotonic()
-        known = task_ids(database, campaign, some)
+        with pace.step():
+            known = task_ids(database, campaign, some)
         found += [(task, wanted[key]) for key, task in known.items()]
         unknown = [key for key in some if key not in known] if len(known) < len(some) else []
         outcome.unknown += len(unknown)
         outcome.some_unknown += unknown[: NAMED - len(outcome.some_unknown)]
-        _rest(began)
     found.sort()
     for chunk in _chunks(found):
-        _send(database, campaign, chunk, outcome)
+        _send(database, campaign, chunk, outcome, pace)
         if on_progress is not None:
             on_progress(outcome)
     return outcome
@@ -136,10 +131,12 @@ def to_priority(database: Queries, priority: int) -> Action:
     if type(priority) is not int or not low <= priority <= high:
         raise UsageError(f"a priority is a whole number from {low} to {high}, not {priority!r:.80}")
 
+    pace = PacedChange(database)
+
     def change(campaign: int, tasks: list[int]) -> int:
         outcome = Prioritised(len(tasks))
         for chunk in _chunks([(task, priority) for task in tasks]):
-            _send(database, campaign, chunk, outcome)
+            _send(database, campaign, chunk, outcome, pace)
         return outcome.changed
 
     return change
@@ -155,20 +152,19 @@ def _chunks(found: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, in
 
 
 def _send(
-    database: Queries, campaign: int, chunk: Sequence[tuple[int, int]], outcome: Prioritised
+    database: Queries,
+    campaign: int,
+    chunk: Sequence[tuple[int, int]],
+    outcome: Prioritised,
+    pace: PacedChange,
 ) -> None:
-    began = time.monotonic()
-    (row,) = database.rows(
-        "prioritise",
-        campaign=campaign,
-        tasks=array(task for task, _ in chunk),
-        priorities=array(priority for _, priority in chunk),
-    )
+    with pace.step():
+        (row,) = database.rows(
+            "prioritise",
+            campaign=campaign,
+            tasks=array(task for task, _ in chunk),
+            priorities=array(priority for _, priority in chunk),
+        )
     outcome.changed += row["changed"]
     outcome.unchanged += row["unchanged"]
     outcome.not_waiting += row["others"]
-    _rest(began)
-
-
-def _rest(began: float) -> None:
-    time.sleep(min(MAX_REST_S, REST * (time.monotonic() - began)))

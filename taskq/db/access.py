@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
+from taskq.db.pacing import PacedChange
 from taskq.db.rows import Row
 from taskq.model.errors import UsageError
 from taskq.model.seed import NamedCampaign
@@ -91,10 +92,15 @@ def task_rows(database: Queries, campaign: int, tasks: Iterable[int]) -> Iterato
 
 
 def chunks(database: Queries, name: str, /, **values: object) -> Iterator[int]:
-    """Move or remove tasks with a statement, a chunk at a time; yield how many each chunk was."""
+    """Move or remove tasks with a statement, a chunk at a time; yield how many each chunk was.
+
+    It leaves time to others between chunks, see `PacedChange`.
+    """
     after: int | None = 0
+    pace = PacedChange(database)
     while after is not None:
-        (row,) = database.rows(name, after=after, limit=MOVE_CHUNK, **values)
+        with pace.step():
+            (row,) = database.rows(name, after=after, limit=MOVE_CHUNK, **values)
         yield row["moved"]
         after = row["last"]
 
@@ -108,9 +114,10 @@ def in_chunks(
     """
     if tasks is None:
         return sum(chunks(database, name, tasks=None, **values))
-    moved = 0
+    moved, pace = 0, PacedChange(database)
     for start in range(0, max(1, len(tasks)), MOVE_CHUNK):
         chunk = sorted(tasks[start : start + MOVE_CHUNK])
-        (row,) = database.rows(name, tasks=chunk, after=0, limit=MOVE_CHUNK, **values)
+        with pace.step():
+            (row,) = database.rows(name, tasks=chunk, after=0, limit=MOVE_CHUNK, **values)
         moved += row["moved"]
     return moved

@@ -32,6 +32,7 @@ from typing import Any, Final, TypeAlias
 
 from taskq.db.access import Queries
 from taskq.db.connections import Database, Row, Statements
+from taskq.db.pacing import PacedChange
 from taskq.ingest import key_conflicts
 from taskq.ingest.key_conflicts import OnConflict
 from taskq.ingest.repeats import Repeats
@@ -279,6 +280,7 @@ class _Sender:
             self.chunk = min(CHUNK, REMOTE_CHUNK), min(CHUNK_CHARS, REMOTE_CHUNK_CHARS)
         self._campaign = campaign
         self._path = path
+        self._pace = PacedChange(database)
         self._on_conflict = on_conflict
         self._may_copy: bool | None = None if isinstance(database, Database) else False
         self._running: Statements | None = None
@@ -294,7 +296,8 @@ class _Sender:
     def send(self, chunk: _Chunk) -> _Outcome:
         """Send a chunk; raise `KeyConflict` if there are conflicts and the policy is "fail"."""
         try:
-            sent = self._transact(chunk)
+            with self._pace.step():
+                sent = self._transact(chunk)
         except KeyConflict as error:
             raise key_conflicts.seeding_conflict(error, self._compared, self._added) from error
         self._added += sent.added
