@@ -1,5 +1,5 @@
 -- Files and results: inputs, large arguments and results, checkpoints and output files as blobs, and indexes of results;
--- archives of ended campaigns, and sums of ended attempts.
+-- archives of ended campaigns, and what is known of those that were removed.
 
 create table taskq.blob (
     blob_id bigint generated always as identity,
@@ -238,77 +238,6 @@ comment on table taskq.archive_key is 'One row: by its secret this database know
 
 insert into taskq.archive_key (secret)
 values (sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())));
-
-
--- How attempts ended, where and when; see sum_ends.sql.
-
-create type taskq.ends as (
-    campaign_id bigint,
-    session_id bigint,
-    since timestamptz,
-    outcome text,
-    sort text,
-    attempts bigint,
-    run_ms bigint,
-    logs double precision,
-    squares double precision,
-    numbers bigint,
-    number_sum double precision,
-    number_squares double precision,
-    first_task bigint,
-    last_task bigint,
-    first_at timestamptz,
-    last_at timestamptz
-);
-
-comment on type taskq.ends is
-    'Attempts of a session in a campaign that ended within ten minutes in the same way; the columns are those of '
-    '`end_sum`.';
-
-create table taskq.end_sum (
-    since timestamptz not null,
-    grain text collate "C" not null,
-    campaign_id bigint not null,
-    host text collate "C" not null,
-    site text collate "C" not null,
-    release text collate "C" not null,
-    outcome text collate "C" not null,
-    sort text collate "C" not null,
-    attempts bigint not null,
-    run_ms bigint not null,
-    core_ms bigint not null,
-    logs double precision not null,
-    squares double precision not null,
-    numbers bigint not null,
-    number_sum double precision not null,
-    number_squares double precision not null,
-    first_task bigint,
-    last_task bigint,
-    first_at timestamptz,
-    last_at timestamptz,
-    constraint end_sum_pkey primary key (since, grain, campaign_id, host, site, release, outcome, sort),
-    constraint end_sum_grain_known check (grain in ('10 min', 'hour'))
-)
-with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 5000);
-
-comment on table taskq.end_sum is
-    'How attempts ended, by campaign, host and time. Ten minutes become hours after a day; hours go after a week. '
-    'Bounded by add_end_sums.sql and thin_end_sums.sql.';
-comment on column taskq.end_sum.host is
-    'Empty: unnamed, or beyond the rows that a time may have, as are site and release.';
-comment on column taskq.end_sum.outcome is
-    'As of an attempt, or refused. Attempts that were withdrawn are done.';
-comment on column taskq.end_sum.sort is
-    'The class of error; of a success the shape of its result, see shape_of.sql. other: beyond the sorts that a '
-    'campaign may have in a time.';
-comment on column taskq.end_sum.run_ms is 'See used_ms.sql; core_ms: times the cores of the slot.';
-comment on column taskq.end_sum.logs is
-    'Sum of the natural logarithms of the seconds that they ran; squares: of the squares of these.';
-comment on column taskq.end_sum.numbers is
-    'Results that have the number by which the campaign ranks them; number_sum, number_squares: sums of these numbers, '
-    'and of their squares.';
-comment on column taskq.end_sum.first_task is 'The least id of their tasks; last_task: the greatest.';
-comment on column taskq.end_sum.first_at is 'When the first of them ended; last_at: the last.';
 
 
 -- What is known of campaigns that were removed: a row for each tree of campaigns that was removed as a whole. So what

@@ -1,4 +1,4 @@
--- Upkeep: the keeper and what it remembers, the Redis front.
+-- Upkeep: the keeper and what it remembers, the Redis front, sums of ended attempts.
 
 create table taskq.keeper (
     only_one boolean not null default true,
@@ -289,3 +289,74 @@ comment on column taskq.summed.next_xid is 'Transactions with a higher number go
 
 insert into taskq.summed (until, next_xid, next_at)
 values (transaction_timestamp(), pg_current_xact_id(), transaction_timestamp());
+
+
+-- How attempts ended, where and when; see sum_ends.sql.
+
+create type taskq.ends as (
+    campaign_id bigint,
+    session_id bigint,
+    since timestamptz,
+    outcome text,
+    sort text,
+    attempts bigint,
+    run_ms bigint,
+    logs double precision,
+    squares double precision,
+    numbers bigint,
+    number_sum double precision,
+    number_squares double precision,
+    first_task bigint,
+    last_task bigint,
+    first_at timestamptz,
+    last_at timestamptz
+);
+
+comment on type taskq.ends is
+    'Attempts of a session in a campaign that ended within ten minutes in the same way; the columns are those of '
+    '`end_sum`.';
+
+create table taskq.end_sum (
+    since timestamptz not null,
+    grain text collate "C" not null,
+    campaign_id bigint not null,
+    host text collate "C" not null,
+    site text collate "C" not null,
+    release text collate "C" not null,
+    outcome text collate "C" not null,
+    sort text collate "C" not null,
+    attempts bigint not null,
+    run_ms bigint not null,
+    core_ms bigint not null,
+    logs double precision not null,
+    squares double precision not null,
+    numbers bigint not null,
+    number_sum double precision not null,
+    number_squares double precision not null,
+    first_task bigint,
+    last_task bigint,
+    first_at timestamptz,
+    last_at timestamptz,
+    constraint end_sum_pkey primary key (since, grain, campaign_id, host, site, release, outcome, sort),
+    constraint end_sum_grain_known check (grain in ('10 min', 'hour'))
+)
+with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 5000);
+
+comment on table taskq.end_sum is
+    'How attempts ended, by campaign, host and time. Ten minutes become hours after a day; hours go after a week. '
+    'Bounded by add_end_sums.sql and thin_end_sums.sql.';
+comment on column taskq.end_sum.host is
+    'Empty: unnamed, or beyond the rows that a time may have, as are site and release.';
+comment on column taskq.end_sum.outcome is
+    'As of an attempt, or refused. Attempts that were withdrawn are done.';
+comment on column taskq.end_sum.sort is
+    'The class of error; of a success the shape of its result, see shape_of.sql. other: beyond the sorts that a '
+    'campaign may have in a time.';
+comment on column taskq.end_sum.run_ms is 'See used_ms.sql; core_ms: times the cores of the slot.';
+comment on column taskq.end_sum.logs is
+    'Sum of the natural logarithms of the seconds that they ran; squares: of the squares of these.';
+comment on column taskq.end_sum.numbers is
+    'Results that have the number by which the campaign ranks them; number_sum, number_squares: sums of these numbers, '
+    'and of their squares.';
+comment on column taskq.end_sum.first_task is 'The least id of their tasks; last_task: the greatest.';
+comment on column taskq.end_sum.first_at is 'When the first of them ended; last_at: the last.';
