@@ -6,6 +6,7 @@ import gzip
 import json
 import secrets
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,12 @@ def test_manager_does_not_say_what_agents_execute(realm: Realm, manager: Client)
     assert "seal" not in row["settings"]["handler"]
     assert row["settings"]["handler"]["archive"] == "0" * 64
     assert "ab" * 32 not in json.dumps(row, default=str)
+
+
+def test_manager_reads_how_busy_the_queue_is(realm: Realm) -> None:
+    """All long changes ask for it, see PacedChange."""
+    with closing(GatewayQueries(realm.gateway.url, realm.token("manager"))) as queries:
+        assert queries.value("transactions") > 0
 
 
 @pytest.mark.thorough
