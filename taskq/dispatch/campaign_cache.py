@@ -7,23 +7,25 @@ from typing import Any, Final, NamedTuple
 
 from taskq.db.connections import Row
 from taskq.diagnosis import clauses
+from taskq.dispatch.recent import Recent
 from taskq_agent.protocol import CampaignTerms, Input, Task, Unservable
 
-#: Campaigns kept. Looking one up again costs a statement.
+#: Campaigns kept, and for how long after their last use. Looking one up again costs a statement.
 _MOST_KEPT: Final = 50_000
+_KEPT_S: Final = 60.0
 #: The columns of the statement `campaign_by_id`, by name.
 _TERMS: Final = tuple(term.name for term in fields(CampaignTerms))
 
 
 class CampaignCache:
-    """The terms of the campaigns seen so far. May be shared by threads."""
+    """The terms of the campaigns seen lately. May be shared by threads."""
 
     def __init__(self) -> None:
-        self._campaigns: dict[int, CampaignTerms] = {}
+        self._campaigns: Recent[int, CampaignTerms] = Recent(_MOST_KEPT, _KEPT_S)
 
     def __contains__(self, campaign: int) -> bool:
         """Return whether terms of a campaign are cached, of any revision."""
-        return campaign in self._campaigns
+        return self._campaigns.get(campaign) is not None
 
     def of(self, task: Task) -> CampaignTerms | None:
         """Return the cached terms of a task's campaign, unless they are older than the task's."""
@@ -32,8 +34,6 @@ class CampaignCache:
 
     def put(self, row: Row) -> CampaignTerms:
         """Keep and return the terms in a row of the statement `campaign_by_id`."""
-        if len(self._campaigns) >= _MOST_KEPT:
-            self._campaigns.clear()
         given: dict[str, Any] = {
             name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in _TERMS
         }
@@ -42,7 +42,8 @@ class CampaignCache:
             for name, declared in row["inputs"].items()
         }
         given["gpus"] = _whole_if_it_is(row["gpus"])
-        known = self._campaigns[row["campaign"]] = CampaignTerms(**given)
+        known = CampaignTerms(**given)
+        self._campaigns.put(row["campaign"], known)
         return known
 
 

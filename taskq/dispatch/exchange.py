@@ -20,6 +20,7 @@ from taskq.dispatch.campaign_cache import UNKNOWN, CampaignCache, Remaining
 from taskq.dispatch.campaign_faults import CampaignFaults, failure, is_of_stored
 from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq.dispatch.fair_share import FRESH_S, MOST_CAMPAIGNS, CampaignOrder, Scope, Without
+from taskq.dispatch.recent import Recent
 from taskq_agent import protocol
 from taskq_agent.errors import SessionLost
 from taskq_agent.protocol import NO_ORDERS, Ack, Answer, Orders
@@ -30,6 +31,7 @@ TRIES: Final = 3
 #: just when its answer got lost costs another claim; the next heartbeat gives the tasks of the
 #: first one back.
 _MOST_KEPT: Final = 50_000
+_KEPT_S: Final = 300.0
 _MOST_ORDERS: Final = 5_000
 #: Orders of campaigns drawn for one batch. The other scopes use theirs for up to `_USABLE_S`.
 MOST_DRAWS: Final = 8
@@ -132,10 +134,12 @@ class Exchanges:
         self._faults = CampaignFaults()
         self._drawn_orders: dict[Scope, CampaignOrder] = {}
         # Unfinished tasks at and below a path for agents with some tags, and the time of the count.
-        self._left: dict[tuple[str, tuple[str, ...]], tuple[Remaining, float]] = {}
+        self._left: Recent[tuple[str, tuple[str, ...]], tuple[Remaining, float]] = Recent(
+            _MOST_KEPT, _KEPT_S
+        )
         # The lease id and campaign of each session's last claim: a repeated claim must go to the
         # same campaign.
-        self._claimed: dict[int, tuple[str, int]] = {}
+        self._claimed: Recent[int, tuple[str, int]] = Recent(_MOST_KEPT, _KEPT_S)
 
     def steps(
         self, exchanges: Sequence[ExchangeRequest], verdicts: Verdicts | None = None
@@ -239,14 +243,12 @@ class Exchanges:
         calls: dict[int, _Call] = {}
 
         def aim(claim: _Pending, campaign: int) -> None:
-            self._claimed[claim.exchange.session] = (claim.exchange.lease, campaign)
+            self._claimed.put(claim.exchange.session, (claim.exchange.lease, campaign))
             _call(calls, campaign).claims.append(claim)
 
-        if len(self._claimed) >= _MOST_KEPT:
-            self._claimed.clear()
         groups: dict[tuple[int, Without], list[_Pending]] = {}
         for claim in claiming:
-            lease, campaign = self._claimed.get(claim.exchange.session, (None, 0))
+            lease, campaign = self._claimed.get(claim.exchange.session) or (None, 0)
             if not claim.aimed and lease == claim.exchange.lease and campaign not in self._faults:
                 aim(claim, campaign)  # a repetition: the lost answer may have held tasks of it
             else:
@@ -336,14 +338,12 @@ class Exchanges:
         A batch shares one count; a count above zero is reused for a second.
         """
         key = scope.path, scope.offers
-        left, counted_at = self._left.get(key, (UNKNOWN, _NEVER))
+        left, counted_at = self._left.get(key) or (UNKNOWN, _NEVER)
         if counted_at < (began - FRESH_S if left.awaited else began):
-            if len(self._left) >= _MOST_KEPT:
-                self._left.clear()
             counted_at = self._clock()
             (row,) = yield Query("left_over", {"path": scope.path, "offers": list(scope.offers)})
             left = Remaining.from_row(row)
-            self._left[key] = (left, counted_at)
+            self._left.put(key, (left, counted_at))
         return left
 
     def _campaign_terms(

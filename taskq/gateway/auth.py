@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from taskq.db.tokens import hashed
 from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.recent import Recent
 from taskq.gateway.http.errors import Busy
 from taskq.gateway.messages import Exchange
 from taskq.gateway.statement_pool import StatementPool
@@ -31,7 +32,9 @@ MANAGER_FRESH_S: Final = 10.0
 ASKED_AT_ONCE: Final = 200
 ASKED_PER_S: Final = 100.0
 ASKED_WAIT_S: Final = 5.0
+#: Tokens kept, and for how long after their last use. An agent sends heartbeats more often.
 _MOST_KEPT: Final = 100_000
+_KEPT_S: Final = 300.0
 _MOST_WAITING: Final = 4_096
 _MOST_AT_ONCE: Final = 1_000
 
@@ -75,7 +78,7 @@ class TokenCache:
         self._statements = statements
         self._takeovers = takeovers
         self._known_since = 0
-        self._known: dict[str, Identity] = {}
+        self._known: Recent[str, Identity] = Recent(_MOST_KEPT, _KEPT_S)
         self._asked: dict[str, asyncio.Future[Identity]] = {}
         self._rate = TokenRate(ASKED_AT_ONCE, ASKED_PER_S)
         self._asking: asyncio.Task[None] | None = None
@@ -93,14 +96,11 @@ class TokenCache:
 
     def remember(self, token: str, identity: Identity) -> None:
         """Cache the identity of a token."""
-        if len(self._known) >= _MOST_KEPT:
-            for old in list(self._known)[: _MOST_KEPT // 2]:
-                del self._known[old]
-        self._known[token] = identity
+        self._known.put(token, identity)
 
     def forget(self, token: str) -> None:
         """Drop a token from the cache."""
-        self._known.pop(token, None)
+        self._known.forget(token)
 
     async def admit(self, token: str, *, anew: bool = False) -> Identity:
         """Identify a token, after a wait if it has asked very often; see `identify`.
