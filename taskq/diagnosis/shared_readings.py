@@ -45,6 +45,12 @@ class Readings:
                 self._kept.popitem(last=False)
         return await asyncio.shield(kept[1])
 
+    def forget(self, name: str) -> None:
+        """Forget what has this name in its key, since it was changed."""
+        for key in [key for key in self._kept if isinstance(key, tuple) and name in key]:
+            if self._kept[key][1].done():
+                del self._kept[key]
+
     async def _read(self, key: object, read: Callable[[], T]) -> T:
         async with self._turns:
             try:

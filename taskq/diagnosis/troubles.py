@@ -6,7 +6,7 @@ A keeper stores what it finds at the root, and at campaigns of notification rule
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final, Literal, TypeAlias
@@ -30,6 +30,8 @@ State: TypeAlias = Literal["now", "acknowledged", "snoozed", "maintenance", "ove
 #: Troubles that one call returns.
 MAX_TROUBLES: Final = 1_000
 MAX_SNOOZE_S: Final = 7 * 86_400
+#: For how long pages offer to snooze one: as the command writes it, and in seconds.
+SNOOZES: Final[Mapping[str, float]] = {"2h": 7_200.0, "12h": 43_200.0, "3d": 259_200.0}
 _REMEMBERED: Final = (
     *("trouble_id", "since", "acknowledged_at", "snoozed_until", "by", "note"),
     *("returned_at", "maintained_until"),

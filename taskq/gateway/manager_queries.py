@@ -13,40 +13,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from taskq.db.catalogue import Offer
-from taskq.db.connections import Database, Statements
-from taskq.db.rows import Row
+from taskq.db.connections import Database
 from taskq.db.tokens import hashed
 from taskq.gateway.end_waits import EndWaits
-from taskq.gateway.errors import StatementTooLong
 from taskq.gateway.http.errors import ErrorAnswer
 from taskq.gateway.http.request import LARGE_BYTES, ClientRequest
 from taskq.gateway.http.response import HttpResponse
 from taskq.gateway.manager_bodies import MAX_BYTES, compressed, decompressed, values_of, wait_of
-from taskq.gateway.manager_statements import about, checked, offered
+from taskq.gateway.manager_statements import offered
 from taskq.gateway.manager_turns import MOST_AT_ONCE, ManagerTurns, PlacedResponse
-from taskq.model.errors import (
-    KeyConflict,
-    LoginForbidden,
-    ServerUnsuitable,
-    TaskqError,
-    Unavailable,
-    UsageError,
-)
+from taskq.gateway.permits import permit, permitted
+from taskq.model.errors import KeyConflict, TaskqError, Unavailable
 
 #: A refused statement with a large body keeps its turn for this multiple of the time that it took,
 #: and for this many seconds at most: PostgreSQL reads the whole body before it finds the fault.
 REFUSED_REST_FACTOR: Final = 20.0
 REFUSED_REST_S: Final = 5.0
-
-_TAKES_TOO_LONG: Final = frozenset({"57014", "55P03"})  # cancelled by a time limit
-_NO_RIGHT: Final = "42501"
 
 Result = TypeVar("Result")
 
@@ -121,26 +110,18 @@ class ManagerQueries:
 
     def _check(self, token: str, how: Offer) -> None:
         with self._database.transaction() as statements:
-            _permitted(statements, token, how)
+            permit(statements, hashed(token), how)
 
     def _answer(
         self, token: str, name: str, body: bytes, gzipped: bool, rest: str | None
     ) -> tuple[bytearray, bool]:
         how = offered(name)
         values = values_of(decompressed(body) if gzipped else body, rest)
-        checked(name, values)
-        paths, campaigns = about(name, values)
-        try:
-            with self._database.transaction() as statements:
-                found = _permitted(statements, token, how, paths=paths, campaigns=campaigns)
-                lesser = how.instead is not None and found["kind"] == "manager"
-                with statements.table(how.instead or name if lesser else name, **values) as table:
-                    columns, rows = table
-                    return compressed(
-                        columns, rows if found["within"] else iter(()), paged=how.paged
-                    )
-        except (ServerUnsuitable, Unavailable) as error:
-            raise _for_manager(error, name, how) from error
+        with (
+            permitted(self._database, hashed(token), name, values) as allowed,
+            allowed.statements.table(allowed.name, **values) as (columns, rows),
+        ):
+            return compressed(columns, rows if allowed.within else iter(()), paged=how.paged)
 
 
 @asynccontextmanager
@@ -180,39 +161,3 @@ def error_answer(known: ErrorAnswer, error: Exception) -> ErrorAnswer:
         kind=type(error).__name__,
         details=details,
     )
-
-
-def _permitted(
-    statements: Statements,
-    token: str,
-    how: Offer,
-    *,
-    paths: Sequence[str] = (),
-    campaigns: Sequence[int] = (),
-) -> Row:
-    return statements.rows(
-        "permit",
-        hash=hashed(token),
-        kind=how.kind,
-        paths=list(paths),
-        campaigns=list(campaigns),
-        quiet=how.quiet,
-        timeout_s=how.timeout_s,
-    )[0]
-
-
-def _for_manager(error: ServerUnsuitable | Unavailable, name: str, how: Offer) -> Exception:
-    """Translate the error of a statement for a manager."""
-    state = getattr(error.__cause__, "sqlstate", None)
-    if state in _TAKES_TOO_LONG:
-        return StatementTooLong(
-            f"{name} took longer than {how.timeout_s:g} s; {how.hint}, or connect to PostgreSQL"
-        )
-    if state == _NO_RIGHT:
-        return LoginForbidden(
-            "this gateway's login may not do that for managers; the owner of the schema lets it, "
-            "by `taskq db grant manager LOGIN`"
-        )
-    if isinstance(error, ServerUnsuitable):
-        return UsageError(f"{name} does not take such values")
-    return error

@@ -16,8 +16,8 @@ PAGES: Final = {
 }
 #: Each path that is served, here and by a gateway with pages, with its HTTP method.
 PATHS: Final = {
-    **dict.fromkeys((*PAGES, "/live", "/molecule", "/static/{name}"), "GET"),
-    **dict.fromkeys(("/sign-in", "/sign-out"), "POST"),
+    **dict.fromkeys((*PAGES, "/act", "/live", "/molecule", "/static/{name}"), "GET"),
+    **dict.fromkeys(("/do", "/sign-in", "/sign-out"), "POST"),
 }
 #: Names the viewer's token in answers of the process that serves pages at a gateway.
 VIEWER_HEADER: Final = "taskq-viewer"

@@ -17,6 +17,7 @@ from taskq.model.retry_policy import RetryPolicy
 from taskq.model.settings import settings
 from tests.helpers.limits_elsewhere import OTHERWISE
 from tests.helpers.limits_of_archives import OF_ARCHIVES
+from tests.helpers.limits_of_pages import OF_PAGES
 from tests.helpers.paths import ROOT
 
 PAGE: Final = ROOT / "docs/threat-model.md"
@@ -319,19 +320,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MOST_OF_ADDRESS", "TLS handshakes under way of one address", "its oldest ends"),
         ("HANDSHAKE_S", "TLS handshake", "the connection ends"),
     ),
-    "taskq.gateway.pages_process": (
-        ("MOST", "requests to pages at a gateway at a time", "503"),
-        ("MOST_OF_TOKEN", "... with one token", "503"),
-        ("MAX_FORM_BYTES", "form of a page", "413"),
-    ),
-    "taskq.gateway.web.app": (
-        ("MOST_VIEWERS", "viewers who follow pages live", "503"),
-        ("MOST_VIEWERS_OF_TOKEN", "... with one token", "503"),
-    ),
-    "taskq.gateway.web.server": (("IDLE_S", "... to `taskq web`", "the connection ends"),),
-    "taskq.gateway.web.access": (
-        ("MOST_SIGNED_IN", "viewers signed in", "the oldest of the token with most signs out"),
-    ),
+    **OF_PAGES,
     "taskq.db.tokens": (
         ("MAX_NAME_CHARS", "name of a token", "`UsageError`"),
         ("MAX_SITE_CHARS", "site of a token", "`UsageError`"),

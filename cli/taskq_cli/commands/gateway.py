@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import ipaddress
+import logging
 import resource
 from pathlib import Path
 from typing import Final
@@ -181,9 +182,12 @@ def web(
     """Serve pages that show campaigns, hosts, agents and tasks.
 
     The pages show what `status`, `explain`, `failures`, `host list`, `agent list` and `history`
-    show, and change nothing. The command prints their address, which holds a secret. With
-    --require-token, people sign in with a token of `taskq token create --kind manager`; it limits
-    the campaigns that they see.
+    show. The command prints their address, which holds a secret. With --require-token, people sign
+    in with a token of `taskq token create --kind manager`; it limits the campaigns that they see.
+
+    The pages change nothing, unless viewers need tokens and the login has the role `manager`: then
+    viewers can also pause, resume, cancel, retry and prioritise what their tokens allow, and
+    acknowledge troubles.
 
     Examples:
       taskq web
@@ -201,6 +205,7 @@ def web(
         )
     check_tls(host, tls_cert, tls_key, plain=plain, agents=False)
     log_to_stderr(verbose=False, quiet=True)
+    logging.getLogger("taskq.pages").setLevel(logging.INFO)
     with invocation.reader(waits=True) as known, anonymous(known) as client:
         certificate = ServerCertificate(tls_cert, tls_key) if tls_cert and tls_key else None
         listening = Listening(*listen, certificate=certificate)

@@ -4,7 +4,7 @@
 -- hash: the SHA-256 of the token. kind: the least kind of token that may. paths, campaigns: the campaigns
 --     concerned, by paths and by ids. quiet: whether a campaign outside the token is not an error. timeout_s: the time
 --     limit of each following statement, in seconds.
--- Result: kind: that of the token; within: whether it is for all of these campaigns.
+-- Result: kind, name: those of the token; within: whether it is for all of these campaigns.
 -- Error TQ401: the token is unknown, expired or revoked, or a site's. Error TQ403: it is of a lesser kind, or
 --     not for a campaign. A missing campaign counts as another's, except for a token for all.
 --
@@ -15,7 +15,7 @@
 -- @gateway no
 create or replace function taskq.permit(
     p_hash bytea, p_kind text, p_paths text[], p_campaigns bigint[], p_quiet boolean,
-    p_timeout_s double precision, out kind text, out within boolean)
+    p_timeout_s double precision, out kind text, out within boolean, out name text)
 language plpgsql
 as $$
 declare
@@ -37,6 +37,7 @@ begin
             using errcode = 'TQ403';
     end if;
     kind := v_token.kind;
+    name := v_token.name;
     within := true;
     if not '/' = any (v_token.paths) then
         select a.name into v_other

@@ -27,6 +27,7 @@ _CONNECTIONS: Final = 3
 def main() -> None:
     """Serve until standard input ends."""
     logging.basicConfig(format="pages: %(message)s", level=logging.ERROR)
+    logging.getLogger("taskq.pages").setLevel(logging.INFO)
     os.nice(NICENESS)
     words = json.loads(sys.stdin.readline())
     database = Database(words["dsn"], server="the database", most=_CONNECTIONS)

@@ -19,7 +19,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from taskq.db.connections import Database
@@ -41,11 +41,14 @@ _PROXIED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host")
 class Viewer:
     """A viewer of pages. paths: the campaigns that may be seen, each with all below it.
 
-    token_id: the viewer's token; None with the secret of an address.
+    token_id: the viewer's token; None with the secret of an address. key: what only this viewer
+    sends, hashed: of the cookie, or of the token.
     """
 
     paths: tuple[str, ...]
     token_id: int | None = None
+    token_hash: bytes = b""
+    key: str = ""
 
     def may(self, path: str) -> bool:
         """Return whether a campaign may be seen."""
@@ -114,7 +117,7 @@ class Access:
                 self.sign_out(cookie)
                 raise
             known.known_at = known.seen_at
-        return known.viewer
+        return replace(known.viewer, key=hashed(cookie or "").hex())
 
     def sign_in(self, token: str) -> str:
         """Return a new cookie for a token or the secret; raise `Unauthorized` if it is neither."""
@@ -154,7 +157,7 @@ class Access:
         row = self._database.row("identify", hashes=[token_hash])
         if row is None or row["session_id"] is not None:
             raise Unauthorized("this is not a manager's token, or it has expired or was revoked")
-        return Viewer(tuple(row["paths"]), row["token_id"])
+        return Viewer(tuple(row["paths"]), row["token_id"], token_hash, token_hash.hex())
 
 
 def check_local(headers: Mapping[str, str]) -> None:

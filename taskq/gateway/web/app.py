@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,6 +21,7 @@ from taskq.diagnosis.campaign_tree import Tree
 from taskq.diagnosis.tables.campaigns import figures_of
 from taskq.diagnosis.ticker import Ticker
 from taskq.gateway.web.access import Access, Viewer, check_local
+from taskq.gateway.web.acting import Acting, Shown
 from taskq.gateway.web.asked import Asked
 from taskq.gateway.web.molecules import Drawer
 from taskq.gateway.web.pages import Pages, levels_of
@@ -71,8 +72,12 @@ Handler = Callable[[Request], Awaitable[Response]]
 class WebApp:
     """The application; `asgi` is what a server calls."""
 
-    def __init__(self, pages: Pages, ticker: Ticker, access: Access, drawer: Drawer) -> None:
+    def __init__(
+        self, pages: Pages, ticker: Ticker, access: Access, drawer: Drawer, acting: Acting
+    ) -> None:
+        self._pages = pages
         self._drawer = drawer
+        self._acting = acting
         self._ticker = ticker
         self._access = access
         self._figures: tuple[Tree, dict[tuple[str, int], dict[str, str]]] = (Tree(), {})
@@ -81,6 +86,8 @@ class WebApp:
             **{path: self._shown(getattr(pages, name)) for path, name in PAGES.items()},
             "/live": self._live,
             "/molecule": self._molecule,
+            "/act": self._act,
+            "/do": self._do,
             "/sign-in": self._sign_in,
             "/sign-out": self._sign_out,
         }
@@ -98,8 +105,13 @@ class WebApp:
             viewer = await self._viewer(request)
             if len(request.url.query) > MAX_QUERY_CHARS:
                 raise UsageError("the address is too long")
-            query = dict(request.query_params)
-            return _html(await page(Asked(viewer, query, self._access.tokens)))
+            asked = Asked(
+                viewer,
+                dict(request.query_params),
+                self._access.tokens,
+                acts=await self._acting.may(viewer),
+            )
+            return _html(await page(asked))
 
         return shown
 
@@ -136,6 +148,26 @@ class WebApp:
             raise NotFound("this is not a molecule that can be drawn")
         headers = HEADERS | {"cache-control": "private, max-age=3600"}
         return Response(picture, headers=headers, media_type="image/svg+xml")
+
+    async def _act(self, request: Request) -> Response:
+        """Show an act with the form that confirms it."""
+        viewer = await self._viewer(request)
+        if len(request.url.query) > MAX_QUERY_CHARS:
+            raise UsageError("the address is too long")
+        shown = await self._acting.shown(viewer, dict(request.query_params))
+        return _html(self._act_page(shown))
+
+    async def _do(self, request: Request) -> Response:
+        """Do what a form confirms, or ask anew."""
+        _check_origin(request)
+        viewer = await self._viewer(request)
+        shown = await self._acting.done(viewer, await _form(request))
+        if shown.done:
+            await self._pages.changed(shown.act.path)
+        return _html(self._act_page(shown), 200 if shown.done else 409)
+
+    def _act_page(self, shown: Shown) -> str:
+        return render("act.html", shown=shown, signed_in=self._access.tokens, acts=True)
 
     async def _live(self, request: Request) -> Response:
         """Send what changes on a page, as server-sent events."""
@@ -202,15 +234,10 @@ class WebApp:
 
     async def _sign_in(self, request: Request) -> Response:
         _check_origin(request)
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_FORM_BYTES:
-                raise UsageError("this is not a token")
-        form = parse_qs(bytes(body).decode("utf-8", "replace"))
+        form = await _form(request)
         if not self._access.tokens:
             check_local(request.headers)
-        return await self._signed_in(form.get("token", [""])[0], "/")
+        return await self._signed_in(form.get("token", ""), "/")
 
     async def _sign_out(self, request: Request) -> Response:
         _check_origin(request)
@@ -250,15 +277,32 @@ def _named(request: Request, answer: Response) -> Response:
     return answer
 
 
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a form, each once; raise `UsageError` if it is too large."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FORM_BYTES:
+            raise UsageError("this form is too large")
+    return dict(parse_qsl(bytes(body).decode("utf-8", "replace")))
+
+
 def _check_origin(request: Request) -> None:
-    """Raise `Forbidden` if a form comes from somebody else's page."""
-    origin = request.headers.get("origin")
-    same = origin is None or urlsplit(origin).netloc == request.headers.get("host")
-    if not same or request.headers.get("sec-fetch-site", "same-origin") not in {
-        "same-origin",
-        "none",
-    }:
-        raise Forbidden("this form came from a page of another site")
+    """Raise `Forbidden` if a form comes from somebody else's page.
+
+    Browsers that we support name the relation of both pages over TLS and at this machine, whatever
+    a proxy makes of the host's name. Else they name the origin. Programs name neither.
+    """
+    relation, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if relation is not None:
+        if relation in {"same-origin", "none"}:
+            return
+    elif origin is None or urlsplit(origin).netloc == request.headers.get("host"):
+        return
+    raise Forbidden(
+        "this form came from a page of another site, or a proxy has changed the name of the host "
+        "(a proxy must pass `Host` on)"
+    )
 
 
 def _html(text: str, status: int = 200) -> Response:
@@ -287,7 +331,8 @@ async def _healthy(_: Request) -> Response:
 async def _http_error(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers: Any = error.headers if isinstance(error, HTTPException) else None
-    text = {404: "there is no such page", 405: "this page is for reading only"}.get(status, "")
+    texts = {404: "there is no such page", 405: "this address is for other requests"}
+    text = texts.get(status, "")
     answer = _html(_error_page(text or "this cannot be answered"), status)
     answer.headers.update(headers or {})
     return answer

@@ -23,11 +23,12 @@ def whole_number(query: Mapping[str, str], name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a viewer asks for. query: the parameters of the request."""
+    """What a viewer asks for. query: the parameters of the request. acts: whether they may act."""
 
     viewer: Viewer
     query: Mapping[str, str]
     signed_in: bool
+    acts: bool = False
 
     @property
     def path(self) -> str:
@@ -43,7 +44,7 @@ class Asked:
 
     def common(self, page: str) -> dict[str, Any]:
         """Return what all pages show."""
-        return {"page": page, "path": self.path, "signed_in": self.signed_in}
+        return {"page": page, "path": self.path, "signed_in": self.signed_in, "acts": self.acts}
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ MOST_VERDICTS: Final = 20
 MOST_LEFT: Final = 100
 MOST_OWNERS: Final = 500
 MOST_CAUSES: Final = 10
+MOST_RETRIED: Final = 5
 #: Failed attempts that are grouped: grouping reads each of them.
 MOST_GROUPED: Final = 10_000
 #: Spans of time for which a page can show a trend.
@@ -154,6 +155,7 @@ class Pages:
             points=_thinned(points),
             verdicts=verdicts,
             causes=causes,
+            error_classes=_first_classes(verdicts),
             classes=[*_where(path, verdicts), *CLASSES],
             links={
                 "campaign": lambda verdict: address("/campaign", path=verdict.campaign),
@@ -180,6 +182,11 @@ class Pages:
         if path not in tree.nodes:  # it has been removed meanwhile
             raise unknown_campaign(self._client.queries, path)
         return tree
+
+    async def changed(self, path: str) -> None:
+        """Show a campaign anew, since a viewer has changed it."""
+        self._readings.forget(path)
+        await self._ticker.tree(anew=True)
 
     async def hosts(self, asked: Asked) -> str:
         """Return the comparison of hosts."""
@@ -327,6 +334,12 @@ def _below(tree: Tree, asked: Asked, page: str) -> dict[str, Any]:
 def _where(path: str, verdicts: Iterable[FailureVerdict]) -> list[Column[FailureVerdict]]:
     """Return the column with the campaign's path, if there are verdicts on others than this."""
     return [Column("campaign")] if any(verdict.campaign != path for verdict in verdicts) else []
+
+
+def _first_classes(verdicts: Iterable[FailureVerdict]) -> list[str]:
+    """Return the classes of failures that a page offers to retry."""
+    classes = dict.fromkeys(verdict.error_class for verdict in verdicts if verdict.error_class)
+    return list(islice(classes, MOST_RETRIED))
 
 
 async def _nothing() -> list[Any]:

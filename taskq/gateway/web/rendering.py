@@ -16,7 +16,9 @@ from taskq.diagnosis.tables.campaigns import CAMPAIGNS, figures
 from taskq.diagnosis.tables.gateways import GATEWAYS, NONE_KNOWN
 from taskq.diagnosis.tables.places import about_sample
 from taskq.diagnosis.tables.tasks import CAUSES, EVENTS
+from taskq.diagnosis.troubles import SNOOZES
 from taskq.model.columns import filled, without
+from taskq.model.seed import RETRIABLE, UNFINISHED
 from taskq.model.version import VERSION
 from taskq.model.words import beginning, counted, duration, instant, percent, phases, rate
 
@@ -124,6 +126,9 @@ def _templates() -> jinja2.Environment:
         "about_brake": about_brake,
         "about_sample": about_sample,
         "no_gateways": NONE_KNOWN,
+        "RETRIABLE": RETRIABLE,
+        "SNOOZES": tuple(SNOOZES),
+        "UNFINISHED": UNFINISHED,
         "AGENTS": AGENTS,
         "CAMPAIGNS": {column.title: column for column in CAMPAIGNS},
         "CAUSES": CAUSES,

@@ -21,6 +21,7 @@ from taskq.gateway.http.clients import HttpClients, PlainCounters
 from taskq.gateway.http.listening import Listening
 from taskq.gateway.http.server import HttpServer
 from taskq.gateway.web.access import Access
+from taskq.gateway.web.acting import Acting
 from taskq.gateway.web.app import SECRET, WebApp
 from taskq.gateway.web.molecules import Drawer
 from taskq.gateway.web.pages import Pages
@@ -81,7 +82,7 @@ async def _serve(
     drawer = Drawer()
     pages = Pages(client, ticker, Readings(), draws=drawer.can_draw)
     serving = AsgiServing(
-        WebApp(pages, ticker, access, drawer).asgi,
+        WebApp(pages, ticker, access, drawer, Acting(client.database)).asgi,
         lambda error: log.error("a page failed", exc_info=error),
     )
     clients = HttpClients(serving.serve, PlainCounters(), most=MOST_CONNECTIONS, idle_s=IDLE_S)
