@@ -11,6 +11,7 @@ PAGES: Final = {
     "/hosts": "hosts",
     "/sites": "sites",
     "/agents": "agents",
+    "/heat": "heat",
     "/owners": "owners",
     "/task": "task",
 }

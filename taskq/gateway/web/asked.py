@@ -49,23 +49,27 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Which rows of a long table a page shows. number: of the page, from 1; whole: of all rows."""
+    """Which rows of a long table a page shows. number: of the page, from 1; whole: of all rows.
+
+    rows: of a page.
+    """
 
     number: int
     whole: int
+    rows: int = PAGE_ROWS
 
     @classmethod
-    def of(cls, asked: Asked, whole: int) -> Turn:
-        """Return the page that is asked for, or the last one."""
-        pages = min(MOST_PAGES, -(-whole // PAGE_ROWS))
-        return cls(max(1, min(asked.part, pages)), whole)
+    def of(cls, asked: Asked, whole: int, rows: int = PAGE_ROWS) -> Turn:
+        """Return the page that is asked for, or the last one. rows: of a page."""
+        pages = min(MOST_PAGES, -(-whole // rows))
+        return cls(max(1, min(asked.part, pages)), whole, rows)
 
     @property
     def first(self) -> int:
         """The first row, from 0."""
-        return (self.number - 1) * PAGE_ROWS
+        return (self.number - 1) * self.rows
 
     @property
     def pages(self) -> int:
         """How many pages there are."""
-        return max(1, min(MOST_PAGES, -(-self.whole // PAGE_ROWS)))
+        return max(1, min(MOST_PAGES, -(-self.whole // self.rows)))

@@ -31,6 +31,7 @@ from taskq.diagnosis.troubles import TroubleList, read_troubles
 from taskq.gateway.web.access import Viewer
 from taskq.gateway.web.asked import PAGE_ROWS, Asked, Turn, whole_number
 from taskq.gateway.web.charts import Line, histogram, timeline
+from taskq.gateway.web.heat import heat_values
 from taskq.gateway.web.hits import numeric_fields, read_hits
 from taskq.gateway.web.molecules import smiles_of
 from taskq.gateway.web.rendering import address, figure, number, render, visible
@@ -209,6 +210,11 @@ class Pages:
             striking=[place for place in places if place.verdict][:MOST_VERDICTS],
             turn=turn,
         )
+
+    async def heat(self, asked: Asked) -> str:
+        """Return the heat map of hosts or sites."""
+        found = await heat_values(asked, self._client.queries, self._readings)
+        return render("heat.html", **self._common(asked, "heat"), **found)
 
     async def owners(self, asked: Asked) -> str:
         """Return the owners of a campaign and of all below it, with their quotas."""

@@ -118,6 +118,7 @@ def _templates() -> jinja2.Environment:
     }
     environment.globals |= {
         "address": address,
+        "chosen_with": lambda chosen, name, value: {**chosen, name: value},
         "counted": counted,
         "release": VERSION,
         "figures": figures,

@@ -29,7 +29,9 @@ ROOM_MB = 64
 @pytest.fixture
 def shown(dsn: str, tmp_path: Path) -> Iterator[GatewayProcess]:
     """Give a gateway with pages."""
-    process = GatewayProcess(dsn, tmp_path, "--pages", expected=["the pages have ended"])
+    process = GatewayProcess(
+        dsn, tmp_path, "--pages", expected=["the pages have ended", "at the pages"]
+    )
     try:
         yield process
         process.stop()
@@ -46,11 +48,14 @@ def token(dsn: str) -> Iterator[str]:
         yield queue.tokens.create("manager", "ann", ["/a"])[0]
 
 
-def ask(gateway: GatewayProcess, path: str, token: str = "", body: str = "") -> tuple[int, str]:
+def ask(
+    gateway: GatewayProcess, path: str, token: str = "", body: str = "", **further: str
+) -> tuple[int, str]:
     """Return status and text of an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=START_S)
     try:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers |= {name.replace("_", "-"): value for name, value in further.items()}
         connection.request("POST" if body else "GET", path, body or None, headers)
         got = connection.getresponse()
         return got.status, got.read().decode() + str(got.getheader("set-cookie"))
@@ -90,6 +95,21 @@ def test_pages_are_for_managers_and_their_campaigns(shown: GatewayProcess, token
     status, text = ask(shown, "/nope")
     assert (status, json.loads(text.removesuffix("None"))["error"]["code"]) == (404, "not_found")
     assert json.loads(ask(shown, "/healthz")[1].removesuffix("None"))["status"] == "ok"
+
+
+def test_viewers_act_at_a_gateway(dsn: str, shown: GatewayProcess, token: str) -> None:
+    """By forms of its pages, under their tokens; forms of others' pages are refused."""
+    text = ask(shown, "/act?do=pause&path=/a", token)[1]
+    assert "taskq campaign pause /a" in text
+    assert ask(shown, "/act?do=pause&path=/b", token)[0] == 403
+    form = urlencode(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', text))
+    foreign = {"Origin": "https://evil.example", "Sec_Fetch_Site": "cross-site"}
+    with opened(dsn) as queue:
+        assert ask(shown, "/do", token, form, **foreign)[0] == 403
+        assert ask(shown, "/do", "", form)[0] == 401
+        assert queue.campaign("/a").status().state == "open"
+        assert ask(shown, "/do", token, form)[0] == 200
+        assert queue.campaign("/a").status().state == "paused"
 
 
 @pytest.mark.thorough

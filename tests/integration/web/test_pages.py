@@ -66,6 +66,7 @@ def addresses(campaign: Campaign) -> dict[str, str]:
         "sites": "/sites",
         "agents": "/agents",
         "owners": "/owners?" + urlencode({"path": path}),
+        "heat": "/heat?" + urlencode({"path": path}),
         "task": "/task?" + urlencode({"path": path, "key": HOSTILE}),
     }
 
@@ -217,7 +218,7 @@ def test_bad_addresses_are_answered(web: WebProcess, address: str, status: int) 
     reply = web.ask(address)
     assert reply.status == status, reply.text
     assert "Traceback" not in reply.text
-    assert "has failed" not in reply.text
+    assert "this page has failed" not in reply.text
     Page(reply.text)
 
 
