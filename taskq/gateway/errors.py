@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskq.db.translation import TOO_LONG
-from taskq.gateway.http.errors import Busy, ErrorAnswer, TooLarge
-from taskq.gateway.messages import BadRequest
+from taskq.gateway.http.errors import BadRequest, Busy, ErrorAnswer, TooLarge
 from taskq.model import errors
 from taskq.model.errors import SessionEnded
 from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed

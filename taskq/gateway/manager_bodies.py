@@ -17,9 +17,9 @@ from msgspec import Raw
 from taskq.db.connections import JsonText
 from taskq.db.statements import EncodedText
 from taskq.gateway.end_waits import MOST_WAIT_S, MOST_WAITED_TASKS
-from taskq.gateway.http.errors import TooLarge
+from taskq.gateway.http.errors import BadRequest, TooLarge
 from taskq.gateway.http.request import LARGE_BYTES
-from taskq.gateway.messages import MAX_BODY_BYTES, BadRequest, encode, read_values
+from taskq.gateway.messages import MAX_BODY_BYTES, encode, read_values
 
 MAX_BYTES: Final = 8 << 20
 #: Limits of an answer, in bytes. A page ends after the first. Any other answer is refused if it has

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from taskq.db.catalogue import Offer, all_statements
 from taskq.db.stored_spec import check_handler_of
-from taskq.gateway.messages import BadRequest
+from taskq.gateway.http.errors import BadRequest
 from taskq.model.errors import NotOverGateway
 from taskq.model.seed import check_path
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from taskq.dispatch.exchange_request import EncodedReports
+from taskq.gateway.http.errors import BadRequest
 from taskq.gateway.message_types import message_type
 from taskq_agent import protocol, task_messages
 from taskq_agent.json_limits import depth_fault, json_fault
@@ -52,10 +53,6 @@ else:  # with the same members, but for the session
     HeartbeatMessage = message_type(task_messages.UpdatingHeartbeat)
     CheckpointMessage = message_type(task_messages.CheckpointRequest)
     SessionEndMessage = message_type(protocol.SessionEnd)
-
-
-class BadRequest(ValueError):
-    """A body does not fit its type or its limits."""
 
 
 def _reader(kind: type[Message], *, flat: bool = False) -> Callable[[bytes], Message]:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from taskq.dispatch.fair_queue import LargeTurns
 from taskq.gateway import token_rate
-from taskq.gateway.http.errors import retry_after_s
-from taskq.gateway.messages import MAX_DEPTH, BadRequest, read_hello
+from taskq.gateway.http.errors import BadRequest, retry_after_s
+from taskq.gateway.messages import MAX_DEPTH, read_hello
 from taskq.gateway.pace import LONGEST_S, Pace
 from taskq.gateway.token_rate import TokenRate
 from taskq_agent.core.call_state import CallState

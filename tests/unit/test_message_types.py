@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from taskq.gateway.http.errors import BadRequest
 from taskq.gateway.message_types import message_type
-from taskq.gateway.messages import BadRequest, read_exchange, read_heartbeat
+from taskq.gateway.messages import read_exchange, read_heartbeat
 from taskq_agent import protocol
 from taskq_agent.core.reports import ended_report
 from taskq_agent.handlers.base import Ended

@@ -27,6 +27,10 @@ class Busy(Exception):
         self.after_s = after_s
 
 
+class BadRequest(ValueError):
+    """A body does not fit its type or its limits."""
+
+
 class TooLarge(Exception):
     """A body is larger than is allowed."""
 

@@ -9,10 +9,10 @@ import pytest
 
 from taskq.gateway import large_bodies as bodies
 from taskq.gateway.errors import failure
-from taskq.gateway.http.errors import Busy, ClientLeft
+from taskq.gateway.http.errors import BadRequest, Busy, ClientLeft
 from taskq.gateway.http.request import LARGE_BYTES
 from taskq.gateway.large_bodies import LargeBodies
-from taskq.gateway.messages import BadRequest, heartbeat_arguments, read_heartbeat
+from taskq.gateway.messages import heartbeat_arguments, read_heartbeat
 from taskq_agent.lease_ids import LeaseIds
 from taskq_agent.protocol import MAX_CLAIM
 from tests.fixtures.gateways import Realm
