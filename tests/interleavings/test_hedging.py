@@ -162,6 +162,27 @@ def test_two_attempts_that_succeed_in_one_statement(
     assert attempts(campaign) == [HEDGED, ("done", None)]
 
 
+@pytest.mark.parametrize("undo", [False, True])
+def test_late_success_and_a_hedge_of_another_task_do_not_wait_for_each_other(
+    undo: bool, held: list[Claimed], campaign: Campaign, postgres: Postgres, dsn: str
+) -> None:
+    """Of the same campaign, whose row both lock: a keeper hedges many in one transaction."""
+    assert hedging(held[1])(postgres) is True
+    met = meet(dsn, hedging(held[0]), reporting(held[1]), undo=undo)
+    assert (met.waited, met.first, met.second) == (False, True, ["accepted"])
+    assert (attempts(campaign), attempts(campaign, "b")) == ([] if undo else [HEDGED], [WON])
+
+
+def test_hedge_of_another_task_goes_on_next_to_a_late_success(
+    held: list[Claimed], campaign: Campaign, postgres: Postgres, dsn: str
+) -> None:
+    """A campaign with many late results is still hedged."""
+    assert hedging(held[1])(postgres) is True
+    met = meet(dsn, reporting(held[1]), hedging(held[0]))
+    assert (met.waited, met.first, met.second) == (False, ["accepted"], True)
+    assert (attempts(campaign), attempts(campaign, "b")) == ([HEDGED], [WON])
+
+
 def test_batch_with_a_success_of_a_hedged_attempt_locks_in_the_order_of_tasks(
     held: list[Claimed], postgres: Postgres, dsn: str
 ) -> None:

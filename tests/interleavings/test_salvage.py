@@ -7,6 +7,8 @@ and decides by what the first has left.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -179,6 +181,41 @@ def test_late_result_meets_a_heartbeat_of_the_new_attempt(
     met = meet(dsn, reporting(lost[0]), lambda _: other.heartbeat([again]))
     assert (met.waited, met.second) == (False, set())
     assert other.heartbeat([again]) == {again.task}
+
+
+def archiving() -> Callable[[Postgres], Any]:
+    """Return an act that begins an archive."""
+    return calling("select archive from taskq.begin_archive('/c')")
+
+
+@pytest.fixture
+def ended(lost: list[Claimed], hire: Hire, postgres: Postgres) -> list[Claimed]:
+    """Give the first attempts of two tasks that have failed since."""
+    for other in (hire(), hire()):  # tasks that were lost together are tried apart
+        other.claim(1)
+        silence(postgres, other.session)
+    assert expire(postgres) == 2
+    assert set(statuses(postgres).values()) == {"failed"}
+    return lost
+
+
+def test_archive_waits_for_a_late_result(
+    ended: list[Claimed], campaign: Campaign, dsn: str
+) -> None:
+    """So that it has all that counts."""
+    met = meet(dsn, reporting(ended[0]), archiving())
+    assert (met.waited, met.first) == (True, ["accepted"])
+    assert (campaign.status().done, campaign.status().state) == (1, "archived")
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_late_result_that_meets_an_archive_is_superseded(
+    undo: bool, ended: list[Claimed], campaign: Campaign, dsn: str
+) -> None:
+    """It waits, and counts if nothing is archived."""
+    met = meet(dsn, archiving(), reporting(ended[0]), undo=undo)
+    assert (met.waited, met.second) == (True, ["accepted" if undo else "superseded"])
+    assert campaign.status().done == undo
 
 
 def test_batch_with_a_late_result_locks_in_the_order_of_tasks(

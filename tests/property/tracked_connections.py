@@ -12,6 +12,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from taskq.db.connections import Database
+from taskq_agent.protocol import DONE
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
 from tests.property.pooled_model import PooledModel
@@ -136,7 +137,10 @@ class TrackedConnections:
         assert not doing.done(), f"did not wait for {holders}"
         for holder in holders:
             self.end(holder, commit=commit)
-        return doing.result(timeout=30)
+        seen = doing.result(timeout=30)
+        done = [task.task for task in self.model.tasks.values() if task.status == DONE]
+        connection.locks -= {("task", task) for task in done}  # now they have no row
+        return seen
 
     def changed(self, connection: TrackedConnection, model: PooledModel) -> None:
         """Note what a connection has made of the tasks."""

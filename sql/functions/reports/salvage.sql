@@ -15,9 +15,10 @@
 -- A session whose token was revoked salvages nothing: its rights ended with the token, although it
 -- still gets verdicts on its reports.
 --
--- Locks: the campaign's row, shared, against begin_archive(); the row of `summed`; the rows of the tasks, in the order of
--- task_id. settle() has locked them before any other. If a task was given up only since then, and somebody else has
--- locked it, the call ends with error 55P03, and is to be repeated: waiting here might deadlock.
+-- Locks: the key of the campaign's row, shared: begin_archive() waits, and hedges go on; the row of `summed`; the rows
+-- of the tasks, in the order of task_id. settle() has locked them before any other. If a task was given up only since
+-- then, and somebody else has locked it, the call ends with error 55P03, and is to be repeated: waiting here might
+-- deadlock.
 -- Index: session_pkey, attempt_pkey, task_pkey; see settle() for why nothing else can be used.
 create or replace function taskq.salvage(
     p_campaign bigint,
@@ -64,7 +65,7 @@ begin
         return;
     end if;
     -- Either the archive waits for this, or this sees below that there is one, see begin_archive().
-    perform from taskq.campaign c where c.campaign_id = p_campaign for share;
+    perform from taskq.campaign c where c.campaign_id = p_campaign for key share;
     perform
        from (select distinct u.task_id from unnest(v_tasks) as u (task_id) order by u.task_id) u
       cross join lateral (
