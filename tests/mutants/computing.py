@@ -253,8 +253,8 @@ COMPUTING: Final = (
     Mutant(
         "a-short-call-fails-the-next",
         "agents/taskq_agent/handlers/call_guard.py",
-        "        return failed and was_changed and unseen > 1\n",
-        "        return False\n",
+        "        return failed and was_changed and (",
+        "        return False and (",
         "A call fails by what a short one before it has changed.",
         _SPOILT,
     ),

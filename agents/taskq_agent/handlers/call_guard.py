@@ -30,13 +30,15 @@ class CallGuard:
     """Looks after the calls of this process.
 
     own: what the function sets up itself, by its names. before: see `Streak`. why: why the child
-    should end, if it should. lasting: what the first call may have set up.
+    should end, if it should. is_exhausted: whether it has left so much open that others may fail.
+    lasting: what the first call may have set up.
     """
 
     def __init__(
         self, state: ProcessState, error: int, own: Sequence[str], before: Tuple[int, int, bool]
     ) -> None:
         self.why: Optional[str] = None
+        self.is_exhausted = False
         self.lasting: List[str] = []
         self._state = state
         self._error = error
@@ -77,10 +79,11 @@ class CallGuard:
             return False
         unseen, first = self._unseen, self._first
         looked_s = time.thread_time()
-        was_changed = self._look()
+        was_changed = self._look(failed=failed)
         if not first:  # that takes much longer
             self._looks_s += time.thread_time() - looked_s
-        return failed and was_changed and unseen > 1
+        # What earlier calls have left in number is not counted at each look.
+        return failed and was_changed and (unseen > 1 or (self.is_exhausted and not first))
 
     def ends_after(self, *, failed: bool) -> bool:
         """Note the end of a call; return whether those behind it need another process."""
@@ -93,17 +96,17 @@ class CallGuard:
         """How many calls have failed in a row."""
         return self._streak.length
 
-    def _look(self) -> bool:
+    def _look(self, *, failed: bool = False) -> bool:
         """Put back what can be; return whether calls behind a change may have failed by it."""
         for _ in range(2):
             # A late signal of the payload may raise here, which the second look puts an end to.
             with suppress(Exception, SystemExit, KeyboardInterrupt):
-                return self._put_back()
+                return self._put_back(failed=failed)
         if self.why is None:
             self._end("its state cannot be compared")
         return True
 
-    def _put_back(self) -> bool:
+    def _put_back(self, *, failed: bool) -> bool:
         state, first = self._state, self._first
         if not state.is_connected():
             self._say("this call has closed the descriptors of its process, which ends")
@@ -120,7 +123,8 @@ class CallGuard:
         if self.why is None:
             if found.stuck:
                 self._end(f"it has changed {', '.join(found.stuck)}")
-            elif (much := state.exhausted()) is not None:
+            elif (much := state.exhausted(surely=failed)) is not None:
+                self.is_exhausted = True
                 self._end(f"it has left {much}")
         self._first, self._unseen = False, 0
         return self.why is not None or bool(found.restored or found.lasting)

@@ -151,7 +151,8 @@ def _ends(
             if guard.after_call(failed=failed):
                 end, failed = _end(call, prepared)
             if guard.ends_after(failed=failed):
-                kept = [*ends, end][: -guard.failures if cut and failed else None]
+                goes_on = guard.is_exhausted and len(ends) >= len(before) + guard.failures
+                kept = [*ends, end][: -guard.failures if failed and (cut or goes_on) else None]
                 if len(kept) < len(chunk):
                     raise ChunkCut(kept)
         ends.append(end)

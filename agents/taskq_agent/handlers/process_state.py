@@ -32,10 +32,11 @@ from taskq_agent.handlers.library_settings import SETTINGS, LibrarySetting
 
 #: Files that calls may leave open, or half as many as may be open, if that is less.
 _MORE_FILES = 512
+#: Files kept open for what the process has to write when calls have left none free.
+_SPARE_FILES = 4
 #: Threads that a child may have between calls, if the function has some of its own.
 _MOST_THREADS = 1_000
-#: Processes of its own, also ended ones that nobody has waited for, that a child may have between
-#: calls.
+#: Processes of its own, also ended ones not waited for, that a child may have between calls.
 _MOST_CHILDREN = 256
 #: Checks until these and open files are counted again; the lowest free number is seen by each.
 _COUNT_EVERY = 64
@@ -98,6 +99,7 @@ class ProcessState:
         self._recursion = sys.getrecursionlimit()
         self._has_timer = _signal.getitimer(_signal.ITIMER_REAL)[0] > 0
         self._checks = 0
+        self._spare = [os.dup(error) for _ in range(_SPARE_FILES)]
         self._files = count_files()
         self._threads = _count_threads()
         self._own: Collection[str] = ()
@@ -162,8 +164,11 @@ class ProcessState:
         self._look_at_threads(found)
         return found
 
-    def exhausted(self) -> Optional[str]:
-        """Return what calls have left in such a number that further ones may get none."""
+    def exhausted(self, *, surely: bool) -> Optional[str]:
+        """Return what calls have left in such a number that further ones may get none.
+
+        surely: count all, which is otherwise done now and then.
+        """
         if (threads := _count_threads()) > _MOST_THREADS:
             return f"{threads} threads"
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -175,10 +180,13 @@ class ProcessState:
             lowest = most
         else:
             os.close(lowest)
-        if self._checks % _COUNT_EVERY and lowest < most:
+        if self._checks % _COUNT_EVERY and lowest < most and not surely:
             return None
-        if (count := count_files()) >= most:
-            return f"{count} open files"
+        if count_files() >= most:
+            for spare in self._spare:
+                with suppress(OSError):  # a call has closed it
+                    os.close(spare)
+            return f"{count_files()} open files"
         children = _count_children()
         return f"{children} processes of its own" if children > _MOST_CHILDREN else None
 
