@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
 from taskq_agent.core.events import CallFailed, Event
+from taskq_agent.paths import is_dir
 from taskq_agent.protocol import Answer, Heartbeat, Trouble, Welcome
 from taskq_agent.spool import Spool
 from taskq_agent.threads import Slot
@@ -17,6 +18,7 @@ from taskq_agent.warning_words import (
     CLOCK_OFF,
     DISK_FULL,
     EXCHANGES_FAIL,
+    SCRATCH_UNUSABLE,
     SPOOL_UNUSABLE,
     TRANSFERS_FAIL,
 )
@@ -35,8 +37,8 @@ _FAILING_S = 20.0
 class Warnings:
     """Warnings about the agent and its host, for the queue's operators.
 
-    scratch: the folder whose disk is watched. spool: None if there is none. slots: their transfers
-    are watched.
+    scratch: the folder that is watched, with its disk. spool: None if there is none. slots: their
+    transfers are watched.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Warnings:
         self._spool = spool
         self._slots = slots
         self._disk_low = False
+        self._scratch_gone = False
         self._queue_ahead_s: Optional[float] = None
         self._heard: Tuple[str, ...] = ()
         self._failed = 0
@@ -70,8 +73,13 @@ class Warnings:
             self._queue_ahead_s = welcome.now - time.monotonic()
 
     def look_at_disk(self) -> None:
-        """Check how much of the disk is free; this may wait for the file system."""
+        """Check the scratch folder, and how much of its disk is free.
+
+        This may wait for the file system. Without the folder tasks work in another one.
+        """
         if self._scratch is not None:
+            usable = is_dir(self._scratch) and os.access(self._scratch, os.W_OK | os.X_OK)
+            self._scratch_gone = not usable
             with suppress(OSError):
                 usage = os.statvfs(self._scratch)
                 low = usage.f_bavail < _LOW_SHARE * usage.f_blocks
@@ -90,6 +98,8 @@ class Warnings:
         found = []
         if self._spool is not None and self._spool.is_unusable:
             found.append(SPOOL_UNUSABLE)
+        if self._scratch_gone:
+            found.append(SCRATCH_UNUSABLE)
         if self._disk_low:
             found.append(DISK_FULL)
         if self._queue_ahead_s is not None:

@@ -11,6 +11,7 @@ from taskq.diagnosis.blockers import Blocker, read_blockers, server_blocked
 from taskq.diagnosis.facts import read_facts
 from taskq.diagnosis.odd_readings import OddReader, read_odd_results
 from taskq.diagnosis.reasons import Explanation
+from taskq.diagnosis.remembered import dated
 from taskq.diagnosis.rules import explain_campaign
 from taskq.model.errors import TaskqError, Unavailable
 
@@ -27,7 +28,8 @@ def explained(
         # First: the facts are read once the lock is gone, and nobody waits for it then.
         before = read_blockers(database) if whole else []
         facts = read_facts(database, path, whole=whole, read_odd=read_odd)
-        return explain_campaign(replace(facts, blockers=facts.blockers or before))
+        found = explain_campaign(replace(facts, blockers=facts.blockers or before))
+        return replace(found, reasons=dated(database, path, found.reasons, whole=whole))
     except Unavailable as error:
         if not (whole and waited_for_lock(error)):
             raise

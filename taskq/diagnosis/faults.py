@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from typing import Final
 
 from taskq.diagnosis import costs
 from taskq.diagnosis.bans import for_campaign
 from taskq.diagnosis.blame import FailureVerdict
 from taskq.diagnosis.classes import began, further_classes
-from taskq.diagnosis.facts import MAX_OVERDUE, Facts, FailedTasks
+from taskq.diagnosis.facts import Facts, FailedTasks
 from taskq.diagnosis.fleet import Findings
+from taskq.diagnosis.hanging import overdue
 from taskq.diagnosis.judging import is_split, split_words
 from taskq.diagnosis.moved import moved
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Reason, brief, known_sum, some, verb
-from taskq.model.words import command, counted, duration, instant
+from taskq.model.words import command, counted
 
 _MOST_SHOWN: Final = 3
 _MOST_VERDICTS: Final = 2
@@ -31,7 +31,7 @@ def faults(facts: Facts) -> Iterator[Reason]:
     if facts.findings is None:
         return
     yield from odd_results(facts)
-    yield from _overdue(facts)
+    yield from overdue(facts)
     yield from _failed(facts)
     yield from _poisonous(facts)
     yield from further_classes(facts, verdicts_on_failed(facts), failing_places(facts))
@@ -204,39 +204,6 @@ def _poisonous(facts: Facts) -> Iterator[Reason]:
             ],
             figures={"campaign": poisoned.campaign, "key": poisoned.key},
         )
-
-
-def _overdue(facts: Facts) -> Iterator[Reason]:
-    """Name the attempts that run far longer than others of their campaign."""
-    path = facts.status.path
-    found = facts.overdue
-    if not found or facts.blockers:  # what stands still for all is nobody's fault
-        return
-    names = [
-        f"{task.key}{'' if task.campaign == path else f' of {task.campaign}'} on "
-        f"{task.host or 'an unnamed host'} since {instant(task.claimed_at)} "
-        f"({duration(task.run_s)})"
-        for task in found
-    ]
-    first, number = found[0], len(found)
-    enough = f"{math.ceil(first.limit_s)}s"
-    yield Reason(
-        "overdue",
-        f"{counted(number, 'attempt')}{' or more' if number == MAX_OVERDUE else ''} "
-        f"{verb(number, 'takes', 'take')} far longer than others: {some(names)}. In "
-        f"{first.campaign} nine of ten end within {duration(first.usual_s)}. Cancel a task that "
-        "hangs; a time limit ends these attempts too, and their tasks wait again.",
-        tasks=number,
-        lost=number,
-        commands=[
-            command("logs", names=[first.campaign, first.key]),
-            *(command("cancel", it.campaign, f"--key={it.key}") for it in found[:_MOST_SHOWN]),
-            command("campaign", "change", first.campaign, "--time-limit", enough),
-        ],
-        figures={"longest_s": first.run_s, "usual_s": first.usual_s},
-        since=min(it.claimed_at + timedelta(seconds=it.limit_s) for it in found),
-        cost=float(number),
-    )
 
 
 def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:

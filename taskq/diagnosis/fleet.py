@@ -13,6 +13,7 @@ from taskq.diagnosis.bans import Ban, PlaceKind
 from taskq.diagnosis.blame import FailureVerdict, blame
 from taskq.diagnosis.elsewhere import OtherCampaigns
 from taskq.diagnosis.ends import Move, PastEnds
+from taskq.diagnosis.idle import IdleHost, idle_hosts
 from taskq.diagnosis.odd_readings import OddReader, OddReadings, read_odd_results
 from taskq.diagnosis.odd_results import OddResults
 from taskq.diagnosis.places import LostHost, Place, Presence, by_trouble, compare_places
@@ -40,6 +41,7 @@ class Findings:
     failures: list[FailureVerdict]
     odd: OddReadings
     moves: Sequence[Move] = field(default=(), kw_only=True)
+    idle: Sequence[IdleHost] = field(default=(), kw_only=True)
 
 
 class Fleet:
@@ -144,6 +146,7 @@ class Fleet:
             failures=self._judged(path, limit, sample, bans, past),
             odd=odd,
             moves=past.moves(),
+            idle=idle_hosts(sample.groups if sample.by_session is None else sample.by_session),
         )
 
     def _presence(self, path: str) -> list[Presence]:

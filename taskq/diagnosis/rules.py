@@ -28,7 +28,7 @@ from taskq.diagnosis.maintenance import announced
 from taskq.diagnosis.obstacles import closed, obstacles
 from taskq.diagnosis.partial_bans import left_out
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
-from taskq.diagnosis.speed import held_elsewhere, smaller_batches, speed
+from taskq.diagnosis.speed import held_elsewhere, idle_slots, smaller_batches, speed
 from taskq.diagnosis.unjudged import unjudged
 from taskq.model.seed import FINAL
 from taskq.model.views import Brake
@@ -64,6 +64,7 @@ def explain_campaign(facts: Facts) -> Explanation:
         reasons += _leased_ahead(facts, ahead)
         reasons += failing(facts)
         reasons += faults(facts)
+        reasons += idle_slots(facts, served)
         reasons += left_out(facts)
         reasons += lost(facts)
         reasons += warned(facts)

@@ -14,6 +14,7 @@ from taskq.diagnosis.facts import (
     Refusing,
 )
 from taskq.diagnosis.faults import failing_places
+from taskq.diagnosis.idle import by_site
 from taskq.diagnosis.lost import never_came
 from taskq.diagnosis.obstacles import suiting
 from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb, waits
@@ -248,6 +249,50 @@ def _idle(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
         figures={"agents": number, "slots": slots},
         cost=costs.of_agents(kinds),
     )
+
+
+def idle_slots(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
+    """Name the hosts whose slots are idle between tasks, though each of their agents could claim.
+
+    A limit of running tasks, or time that a batch job lacks, may leave slots idle too.
+    """
+    free = [
+        it
+        for it in served
+        if (it.max_running, it.max_running_per_site, it.running_quota, it.time_limit_s)
+        == (None, None, None, None)
+        and not it.named_limits
+    ]
+    if facts.findings is None or not free:
+        return
+    able = {id(kind) for campaign in free for kind in suiting(facts, campaign)}
+    others = [it for it in facts.agents if id(it) not in able or it.slowed or it.warnings]
+    elsewhere = {site for kind in others for site in kind.sites}
+    named = failing_places(facts).union(*(it.some_hosts for it in facts.refusals))
+    hosts = [
+        it
+        for it in facts.findings.idle
+        if it.site not in elsewhere and not named & {it.host, it.site}
+    ]
+    for its in [*by_site(hosts)][:_MOST_CAUSES]:
+        site, slots = its[0].site, sum(it.slots for it in its)
+        use = sum(it.use * it.slots for it in its) / slots
+        usual = sum(it.usual * it.slots for it in its) / slots
+        lost = sum(it.lost_slots for it in its)
+        names = some([it.host for it in its])
+        where = f"{verb(len(its), 'host', 'hosts')} {names}{f' of site {site}' if site else ''}"
+        yield Reason(
+            "idle-slots",
+            f"{counted(slots, 'slot')} on {where} {verb(slots, 'runs', 'run')} tasks in "
+            f"{percent(use)} of the time, elsewhere slots do in {percent(usual)}: the rest is "
+            "idle, though tasks wait. What lies between two tasks takes long there. Look at the "
+            "network to the gateway, at what the agents fetch, and at the disk from which programs "
+            "start.",
+            lost=max(round(lost), 1),
+            commands=[command("host", "list", facts.status.path)],
+            figures={"site": site, "hosts": len(its), "use": use, "usual": usual},
+            cost=lost,
+        )
 
 
 def _refusing(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:

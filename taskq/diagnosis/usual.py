@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
 
 from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup
+
+#: The part of a session's time for which others must have been there to be compared with it.
+_MOST: Final = 0.75
 
 
 class UsualEnds:
@@ -54,23 +60,64 @@ class UsualEnds:
                 bad[group.campaign, group.error_class] += group.attempts
 
 
-def use_of_slots(groups: Iterable[AttemptGroup]) -> float | None:
-    """Return the share of the slots' time in which payloads ran.
+@dataclass(frozen=True, slots=True)
+class SlotUse:
+    """How a session used its slots, from its first claim to its last end."""
 
-    It covers sessions with at least two attempts a slot that serve nothing outside the sample, from
-    their first claim to their last end.
+    host: str
+    site: str
+    slots: int
+    attempts: int
+    payload_s: float
+    first: datetime
+    last: datetime
+
+    @property
+    def presence_s(self) -> float:
+        """The time of its slots."""
+        return self.slots * (self.last - self.first).total_seconds()
+
+    @property
+    def use(self) -> float:
+        """The share of that time in which payloads ran."""
+        return min(self.payload_s / self.presence_s, 1.0) if self.presence_s > 0 else 1.0
+
+    def was_there_with(self, other: SlotUse) -> bool:
+        """Return whether it was there for most of the time of another one."""
+        both = min(self.last, other.last) - max(self.first, other.first)
+        return both >= _MOST * (other.last - other.first)
+
+
+def slot_uses(groups: Iterable[AttemptGroup]) -> list[SlotUse]:
+    """Return the use of slots, by session.
+
+    It covers sessions with at least two attempts a slot that serve nothing outside the sample.
     """
     sessions = defaultdict(list)
     for group in groups:
         if group.within and group.first_at is not None:
             sessions[group.session_id].append(group)
-    payload_s = presence_s = 0.0
+    found = []
     for parts in sessions.values():
-        slots = parts[0].slots
-        if sum(part.attempts for part in parts) < 2 * slots:
+        some, attempts = parts[0], sum(part.attempts for part in parts)
+        if attempts < 2 * some.slots:
             continue
-        first = min(part.first_at for part in parts if part.first_at)
-        last = max(part.last_at for part in parts if part.last_at)
-        payload_s += sum(part.payload_s or 0.0 for part in parts)
-        presence_s += slots * (last - first).total_seconds()
-    return min(payload_s / presence_s, 1.0) if presence_s > 0 else None
+        found.append(
+            SlotUse(
+                some.host,
+                some.site,
+                some.slots,
+                attempts,
+                sum(part.payload_s or 0.0 for part in parts),
+                min(part.first_at for part in parts if part.first_at),
+                max(part.last_at for part in parts if part.last_at),
+            )
+        )
+    return found
+
+
+def use_of_slots(groups: Iterable[AttemptGroup]) -> float | None:
+    """Return the share of the slots' time in which payloads ran; None if it is unknown."""
+    uses = slot_uses(groups)
+    presence_s = sum(it.presence_s for it in uses)
+    return min(sum(it.payload_s for it in uses) / presence_s, 1.0) if presence_s > 0 else None

@@ -73,6 +73,7 @@ class Host:
         self.name, self.site = name, site
         self.process: subprocess.Popen[bytes] | None = None
         self.home = stage.folder / name
+        self.scratch = self.home / "scratch"
         self._stage = stage
         (self.home / "bin").mkdir(parents=True)
         self.install(DOCK)
@@ -98,11 +99,13 @@ class Host:
         gateways: Sequence[str] | None = None,
         slots: int = SLOTS,
         again: bool = False,
+        limits: str = "",
         **environment: str,
     ) -> None:
         """Start its agent. words: further options; token: a file's name, by default its site's.
 
-        again: whether another one comes a second after it has ended.
+        again: whether another one comes a second after it has ended. limits: options of `ulimit`
+        that hold for it and its tasks.
         """
         stage = self._stage
         argv = [sys.executable, "-m", "taskq_agent", "run", "--ca", str(stage.ca), "--quiet"]
@@ -112,7 +115,11 @@ class Host:
             argv += ["--gateway", url]
         argv += ["--slots", str(slots), "--ahead", "0.2", "--grace", "0", "--farewell", "2"]
         argv += ["--spool", str(self.home / "spool"), "--cache", str(self.home / "cache")]
+        self.scratch.mkdir(exist_ok=True)
+        argv += ["--scratch", str(self.scratch)]
         argv += ["--path", str(self.home / "bin"), "--campaign-backoff", "5", *words]
+        if limits:
+            argv = ["sh", "-c", f'ulimit {limits}; exec "$@"', "sh", *argv]
         if again:
             argv = ["sh", "-c", _AGAIN, "sh", *argv]
         self.process = stage.process(self.name, argv, **self.environment, **environment)

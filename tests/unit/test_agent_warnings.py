@@ -28,6 +28,7 @@ from taskq_agent.warning_words import (
     CLOCK_OFF,
     DISK_FULL,
     EXCHANGES_FAIL,
+    SCRATCH_UNUSABLE,
     SPOOL_UNUSABLE,
     TRANSFERS_FAIL,
 )
@@ -97,7 +98,7 @@ def test_transfer_that_fails_for_long_is_warned_of(monkeypatch: pytest.MonkeyPat
 def test_scratch_disk_that_is_nearly_full_is_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both the free share and the free bytes must be low. A missing folder gives no warning."""
+    """Both the free share and the free bytes must be low."""
     warnings = Warnings(tmp_path, None)
     for free, blocks, words in (
         (1_000, 10**8, (DISK_FULL,)),
@@ -109,8 +110,21 @@ def test_scratch_disk_that_is_nearly_full_is_warned_of(
         monkeypatch.setattr(os, "statvfs", lambda _, usage=usage: usage)
         warnings.look_at_disk()
         assert warnings.words() == words
-    monkeypatch.undo()
-    Warnings(tmp_path / "gone", None).look_at_disk()
+
+
+def test_scratch_folder_that_is_gone_is_warned_of_until_it_is_back(tmp_path: Path) -> None:
+    """Tasks work elsewhere meanwhile, and only the log of the agent would say so."""
+    folder = tmp_path / "scratch"
+    warnings = Warnings(folder, None)
+    warnings.look_at_disk()
+    assert warnings.words() == (SCRATCH_UNUSABLE,)
+    folder.touch()
+    warnings.look_at_disk()
+    assert warnings.words() == (SCRATCH_UNUSABLE,), "a file is no folder"
+    folder.unlink()
+    folder.mkdir()
+    warnings.look_at_disk()
+    assert SCRATCH_UNUSABLE not in warnings.words()
 
 
 def test_spool_that_cannot_be_written_is_warned_of(tmp_path: Path) -> None:

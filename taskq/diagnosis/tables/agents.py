@@ -15,6 +15,7 @@ from taskq_agent.warning_words import (
     DISK_FULL,
     EXCHANGES_FAIL,
     REPORTS_WITHHELD,
+    SCRATCH_UNUSABLE,
     SPOOL_UNUSABLE,
     TRANSFERS_FAIL,
 )
@@ -28,6 +29,10 @@ WARNINGS: Final = {
     DISK_FULL: (
         "the scratch disk is nearly full",
         "make room there, or start the agent with another --scratch",
+    ),
+    SCRATCH_UNUSABLE: (
+        "the folder of --scratch cannot be used, so tasks work in another one, such as /tmp",
+        "look whether the folder is there and can be written, or name another one",
     ),
     CLOCK_OFF: (
         "the clock is off by more than a minute",

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from taskq.embedded import Server
-from tests.drill.drawn import of_people, of_servers, of_tasks  # noqa: F401  # they register causes
+from tests.drill.drawn import (  # they register causes
+    of_agents,  # noqa: F401
+    of_people,  # noqa: F401
+    of_servers,  # noqa: F401
+    of_tasks,  # noqa: F401
+)
 from tests.drill.drawn.case import CAUSES
 from tests.drill.drawn.farm import Farm
 from tests.drill.drawn.forms import FORMS, Form

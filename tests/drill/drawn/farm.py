@@ -251,8 +251,9 @@ class Farm:
 _PULSE: Final = """
 select (select count(*) from taskq.attempt a
          where a.outcome = 'done'
-           and (jsonb_typeof(a.result -> 'energy') is distinct from 'number'
-                or a.result ->> 'energy' = '0.0')),
+           and case jsonb_typeof(a.result -> 'energy')
+                 when 'number' then (a.result ->> 'energy')::numeric not between -10 and -1
+                 else true end),
        (select count(*) from taskq.attempt a
          where a.outcome in ('done', 'cancelled')
            and a.ended_at - a.claimed_at > make_interval(secs => %(long)s)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 from tests.drill.drawn.case import Problem, cause
 from tests.drill.drawn.farm import Farm
 from tests.drill.drawn.forms import ALWAYS, CHANCE, PAIR, SIZE, Form
-from tests.drill.drawn.symptoms import FAILS, STUCK
+from tests.drill.drawn.symptoms import AWAY, FAILS, STUCK
 from tests.drill.stage import Host
 
 _LIMIT_S: Final = 6.0
@@ -75,9 +75,17 @@ def people(farm: Farm, form: Form, chance: random.Random) -> Problem:
         problem.words, problem.shows = "time-limit|time limit", FAILS
     elif form.name == PAIR:
         name, hosts = farm.take_site()
-        what = chance.choice((f"site ban {name}", f"host ban {hosts[0].name}"))
-        line = f"taskq {what} --why 'moving racks' --campaign {path}"
-        problem.words, problem.shows = "ban", STUCK
+        why = f"--why 'moving racks' --campaign {path}"
+        line, problem.words, problem.shows = chance.choice(
+            (
+                (f"taskq site ban {name} {why}", "ban", STUCK),
+                (f"taskq host ban {hosts[0].name} {why}", "ban", STUCK),
+                (f"taskq agent drain --site {name}", "drain", AWAY),
+                (f"taskq token revoke {name}", "revoked", AWAY),
+            )
+        )
+        if problem.shows == AWAY:
+            problem.mend = partial(_start_anew, farm, name, hosts)
         problem.places = (name, *(host.name for host in hosts))
         problem.guilty |= {name, *(host.name for host in hosts)}
         problem.campaign = None
@@ -90,6 +98,10 @@ def people(farm: Farm, form: Form, chance: random.Random) -> Problem:
                 (f"taskq campaign change {path} --require gpu", "gpu"),
                 (f"taskq campaign change {path} --weight 0.001", "weight"),
                 (f"taskq campaign change {path} --cores 512", "cores"),
+                (f"taskq campaign change {path} --memory 900G", "memory"),
+                (f"taskq campaign change {path} --gpus 4", "gpu"),
+                (f"taskq campaign change {path} --resource licence=1", "licence"),
+                (f"taskq campaign change {path} --max-running-per-site 0", "per.site"),
                 (f"taskq campaign change {path} -- dokc '{{n}}'", "dokc"),
             )
         )
@@ -99,6 +111,12 @@ def people(farm: Farm, form: Form, chance: random.Random) -> Problem:
     else:
         problem.strike = partial(type_, line)
     return problem
+
+
+def _start_anew(farm: Farm, site: str, hosts: Sequence[Host]) -> None:
+    farm.stage.token(site, f"{site}-next")
+    for host in hosts:
+        host.restart(token=f"{site}-next")
 
 
 def _seeded_badly(farm: Farm, problem: Problem) -> Problem:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+import signal
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -18,15 +19,18 @@ from tests.drill.drawn.case import Problem, cause
 from tests.drill.drawn.farm import Farm
 from tests.drill.drawn.forms import ALWAYS, CHANCE, PAIR, SIZE, Form
 from tests.drill.drawn.symptoms import AWAY, STUCK
+from tests.drill.stage import Host
 from tests.helpers.relay import Relay
 
 _LONG_BYTES: Final = 8_192
 _LIE: Final = "<html><title>Please log in</title>Your session has ended.</html>"
 _WORDS: Final = "no heartbeat|lost|silent|network|proxy|answer|never|come through"
+_IDLE: Final = "idle|free|wait for answers|answers take"
+_SLOW_S: Final = 2.5
 
 
 class Way(Relay):
-    """The way of a site to a gateway. mode: clear, dead, lies, cuts (long answers), drops."""
+    """The way of a site to a gateway. mode: clear, dead, lies, slow, cuts (long answers), drops."""
 
     def __init__(self, url: str, certificate: str, chance: random.Random) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
@@ -63,7 +67,9 @@ class Way(Relay):
             return len(answer) <= _LONG_BYTES
         if self.mode == "drops":
             return self._chance.random() < 0.3
-        return self.mode == "clear" or _LIE.encode() in answer
+        if self.mode == "slow":
+            time.sleep(_SLOW_S)
+        return self.mode in {"clear", "slow"} or _LIE.encode() in answer
 
 
 def _lie(client: socket.socket) -> None:
@@ -80,7 +86,10 @@ def network(farm: Farm, form: Form, chance: random.Random) -> Problem:
     late = form.is_late
     if form.name == PAIR:  # nobody can miss a host that has never been there
         hosts, late = hosts[:1], True
-    mode = {SIZE: "cuts", CHANCE: "drops"}.get(form.name) or chance.choice(("dead", "lies"))
+    modes = ("dead", "lies", "slow", "frozen")[: 4 if form.is_late else 3]
+    mode = {SIZE: "cuts", CHANCE: "drops"}.get(form.name) or chance.choice(modes)
+    if mode == "frozen":
+        return _frozen_gateway(farm, name, hosts)
     stage = farm.stage
     way = Way(stage.urls[0], str(stage.folder / "gateway.pem"), chance)
     stage.stack.enter_context(way)
@@ -99,12 +108,33 @@ def network(farm: Farm, form: Form, chance: random.Random) -> Problem:
     return Problem(
         f"way of site {name}{'' if form.name != PAIR else f' x host {hosts[0].name}'}: {mode}",
         (name, *(host.name for host in hosts)),
-        _WORDS,
+        _IDLE if mode == "slow" else _WORDS,
         AWAY,
         {name, *(host.name for host in hosts)},
         before=begin,
         strike=become if late else lambda: None,
         mend=lambda: setattr(way, "mode", "clear"),
+    )
+
+
+def _frozen_gateway(farm: Farm, name: str, hosts: Sequence[Host]) -> Problem:
+    """Let the only gateway that a site knows do nothing."""
+    url = farm.stage.gateway()
+    process = farm.stage.gateways[-1]
+
+    def begin() -> None:
+        for host in hosts:
+            host.start(gateways=[url])
+
+    return Problem(
+        f"gateway of site {name} is frozen",
+        (name, *(host.name for host in hosts), "gateway"),
+        "no heartbeat|lost|silent|no sign",
+        AWAY,
+        {name, *(host.name for host in hosts)},
+        before=begin,
+        strike=partial(process.send_signal, signal.SIGSTOP),
+        mend=partial(process.send_signal, signal.SIGCONT),
     )
 
 

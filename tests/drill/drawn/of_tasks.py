@@ -12,17 +12,25 @@ from tests.drill.drawn.case import Problem, cause
 from tests.drill.drawn.farm import TASKS, Farm
 from tests.drill.drawn.forms import ALWAYS, CHANCE, PAIR, SINCE, SIZE, Form
 from tests.drill.drawn.symptoms import (
+    ASKED,
     AWAY,
+    BUS,
+    COMMA,
     CRAWL,
+    CUT,
     EMPTY,
+    FORKS,
     FULL,
     HANG,
+    LEAK,
     LIBRARY,
     NAN,
     OOM,
     SAME,
     SEGFAULT,
     STALE,
+    TOO_MUCH_CPU,
+    UNITS,
     Symptom,
     exits,
 )
@@ -40,9 +48,9 @@ def _shell(form: Form, symptom: Symptom, test: str = "") -> str:
 def program(farm: Farm, form: Form, chance: random.Random) -> Problem:
     """Let the program of a campaign go wrong everywhere."""
     path = farm.take_campaign()
-    choice = [exits(chance, farm.stage.word()), SEGFAULT, OOM, NAN, EMPTY]
+    choice = [exits(chance, farm.stage.word()), SEGFAULT, OOM, NAN, EMPTY, CUT, COMMA]
     if form.name == SINCE:
-        choice.append(CRAWL)  # else nobody can know what is usual
+        choice += [CRAWL, UNITS]  # else nobody can know what is usual
     elif form.name == SIZE:
         choice.append(HANG)
     symptom = chance.choice(choice)
@@ -108,7 +116,8 @@ def node(farm: Farm, form: Form, chance: random.Random) -> Problem:
     if form.name == ALWAYS and chance.random() < 0.2:
         return _never_begins(host)
     choice = [exits(chance, farm.stage.word()), SEGFAULT, OOM, NAN, EMPTY, SAME, FULL, LIBRARY]
-    choice += [CRAWL] if form.name not in {CHANCE, SIZE} else []
+    choice += [COMMA, FORKS, ASKED, UNITS]
+    choice += [CRAWL, LEAK] if form.name not in {CHANCE, SIZE} else []
     choice += [HANG] if form.name != CHANCE else []
     symptom = chance.choice(choice)
     path = farm.take_campaign() if form.name == PAIR else ""
@@ -121,6 +130,7 @@ def site(farm: Farm, form: Form, chance: random.Random) -> Problem:
     """Let all hosts of a site go wrong."""
     name, hosts = farm.take_site()
     choice = [exits(chance, farm.stage.word()), SEGFAULT, NAN, FULL, LIBRARY, STALE]
+    choice += [BUS, TOO_MUCH_CPU, CUT, UNITS]
     choice += [CRAWL] if form.name not in {CHANCE, SIZE} else []
     symptom = chance.choice(choice)
     path = farm.take_campaign() if form.name == PAIR else ""

@@ -46,9 +46,41 @@ NAN: Final = Symptom(
     "NaN", "answer='{\"energy\": NaN}'", "NaN|no number|ranked|JSON|text|bad-result", ODD
 )
 EMPTY: Final = Symptom("no result", "exit 0", "none|no result|ranked|empty|lack|bad-result", ODD)
+COMMA: Final = Symptom(
+    "decimal comma", 'answer=\'{"energy": "-7,25"}\'', "text|no number|ranked|bad-result", ODD
+)
+CUT: Final = Symptom(
+    "cut off",
+    "answer='{\"energy\": -8.5'",
+    "no result|JSON|no number|without|ranked|bad-result",
+    ODD,
+)
+#: As of another release of the program, which writes kJ/mol.
+UNITS: Final = Symptom(
+    "other units",
+    """answer="{\\"energy\\": -$((n % 9 * 4 + 40)).$((n * 7919 % 97))}\"""",
+    "far from|results move|below|results since",
+    ODD,
+)
 SAME: Final = Symptom("all the same", "answer='{\"energy\": 0.0}'", "constant|same|one value", ODD)
 CRAWL: Final = Symptom("slow", "seconds=4", "times as long|slow|longer", SLOW)
 HANG: Final = Symptom("hangs", "seconds=900", "longer than others|as long", SLOW)
+#: As a cache that is never emptied: each task takes longer than the one before.
+LEAK: Final = Symptom(
+    "ever slower",
+    'echo >> "$DRILL_HOME/runs"; seconds=$(($(wc -l < "$DRILL_HOME/runs") / 6)).4',
+    "times as long|slow|longer",
+    SLOW,
+)
+ASKED: Final = Symptom("asked to end", "kill -TERM $$", "SIGTERM|exit-143", FAILS)
+TOO_MUCH_CPU: Final = Symptom("CPU limit", "kill -XCPU $$", "SIGXCPU|exit-152", FAILS)
+BUS: Final = Symptom("binary replaced", "kill -BUS $$", "SIGBUS|exit-135|Bus error", FAILS)
+FORKS: Final = Symptom(
+    "no processes",
+    "echo 'dock: fork: retry: Resource temporarily unavailable' >&2; exit 254",
+    "fork|exit-254",
+    FAILS,
+)
 FULL: Final = Symptom("scratch full", "seq 100000 > /dev/full || exit 1", "No space|exit-1", FAILS)
 LIBRARY: Final = Symptom(
     "library missing",

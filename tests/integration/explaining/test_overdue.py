@@ -36,7 +36,7 @@ def test_attempts_that_take_far_longer_than_others_are_named(
         (slow,) = stuck.claim()
     for task in tasks:
         agent.done(task)
-    begun_earlier(postgres, 50)
+    begun_earlier(postgres, 10)
 
     def codes() -> set[str]:
         return {reason.code for reason in explained(campaign).reasons}
@@ -55,6 +55,32 @@ def test_attempts_that_take_far_longer_than_others_are_named(
         f"taskq cancel /c --key={slow.key}",
         "taskq campaign change /c --time-limit 60s",
     ]
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_host_on_which_all_attempts_hang_is_at_fault_and_no_task_is_to_be_cancelled(
+    everywhere: bool, make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """Chance hardly puts all of them on one of ten hosts; else the tasks may be at fault."""
+    campaign = make("/c", tasks=60)
+    others = [hire("/c", host=f"n{number}", slots=4) for number in range(9)]
+    for task in others[0].claim(25):
+        others[0].done(task)
+    bad = hire("/c", host="bad", slots=4)
+    bad.claim(4)
+    if everywhere:
+        others[3].claim()
+    begun_earlier(postgres, 3_600)
+    (reason,) = (it for it in explained(campaign).reasons if it.code == "overdue")
+    limit = "taskq campaign change /c --time-limit 60s"
+    if everywhere:
+        assert len([line for line in reason.commands if "cancel" in line]) == 3
+        assert "at fault" not in reason.text
+    else:
+        assert "All are on host bad, and none elsewhere: the host is at fault" in reason.text
+        ban = "taskq host ban --why '4 attempts hang there' --until 1d bad"
+        assert list(reason.commands)[1:] == [ban, limit]
+    assert reason.commands[-1] == limit
 
 
 @pytest.mark.parametrize("warning", ["exchange", "transfer", "withheld"])
@@ -108,7 +134,7 @@ def test_attempts_of_campaigns_that_nobody_asked_about_are_not_named(
         agent.done(task)
     agent.claim()
     stuck.claim()
-    begun_earlier(postgres, 50)
+    begun_earlier(postgres, 10)
     postgres.execute(
         "update taskq.bundle set claimed_at = claimed_at - interval '1 hour' where campaign_id ="
         " (select campaign_id from taskq.campaign where path = '/others')"
