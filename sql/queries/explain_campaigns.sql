@@ -1,7 +1,7 @@
 -- What decides who can claim in some campaigns at and below a path. ahead: tasks leased ahead, among those that are
 -- working. full_sites: sites where as many tasks run as max_running_per_site allows; those that ended since the last
 -- claim there still count.
--- Reads no task, and no other campaign. Index: campaign_pkey, front_list_pkey, site_claim_site.
+-- Reads no task, and no other campaign. Index: campaign_pkey, front_list_pkey, site_total_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
@@ -19,13 +19,30 @@ select n.campaign_id, c.has_handler, c.requires, c.time_limit_s, c.max_running, 
  ) c
  cross join lateral (
      select array(
-                select k.site
-                  from taskq.site_claim k
-                 where k.campaign_id = n.campaign_id
-                   and c.max_running_per_site is not null
-                 group by k.site
-                having sum(k.tasks) >= c.max_running_per_site
-                 order by k.site) as full_sites
+                -- From site to site, by the highest number of each: it meets nothing that was replaced.
+                with recursive total as (
+                    (select t.site, t.tasks
+                       from taskq.site_total t
+                      where t.campaign_id = n.campaign_id
+                        and c.max_running_per_site is not null
+                      order by t.site desc, t.number desc
+                      limit 1)
+                     union all
+                    select o.site, o.tasks
+                      from total t
+                     cross join lateral (
+                         select o.site, o.tasks
+                           from taskq.site_total o
+                          where o.campaign_id = n.campaign_id
+                            and o.site < t.site
+                          order by o.site desc, o.number desc
+                          limit 1
+                     ) o
+                )
+                select t.site
+                  from total t
+                 where t.tasks >= c.max_running_per_site
+                 order by t.site) as full_sites
  ) l
   left join lateral (
      select l.entries

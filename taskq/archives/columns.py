@@ -188,6 +188,7 @@ NOT_ARCHIVED: Final = MappingProxyType(
         "subtotal": "counted again",
         "pulse": "of a campaign at work",
         "site_claim": "of tasks at work",
+        "site_total": "of tasks at work",
         "limit_claim": "of tasks at work",
         "progress": "of tasks at work",
         "followed": "of tasks at work",

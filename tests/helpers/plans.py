@@ -25,12 +25,16 @@ _EXPLAIN = """
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One access to a table: its index (None: a full scan), and rows returned and filtered out."""
+    """One access to a table: its index (None: a full scan), and rows returned and filtered out.
+
+    pages: those that it touched, as often as it did.
+    """
 
     table: str
     index: str | None
     rows: float
     query: str
+    pages: int
 
 
 @dataclass(slots=True)
@@ -88,7 +92,7 @@ def _add(seen: ExecutedPlans, explained: dict[str, Any]) -> None:
     query = explained["Query Text"]
     # A function's buffers are in those of the statement that calls it: count the outermost only.
     # It ends last, and so reports last.
-    seen.buffers = top.get("Shared Hit Blocks", 0) + top.get("Shared Read Blocks", 0)
+    seen.buffers = _pages(top)
     for node in _nodes(top):
         discarded = sum(node.get(name, 0) for name in _DISCARDED)
         rows = (node["Actual Rows"] + discarded) * node["Actual Loops"]
@@ -104,7 +108,7 @@ def _add(seen: ExecutedPlans, explained: dict[str, Any]) -> None:
                 record["Index Name"] for record in _nodes(node) if "Index Name" in record
             )
         if node["Actual Loops"]:
-            seen.accesses.append(Access(table, index, rows, query))
+            seen.accesses.append(Access(table, index, rows, query, _pages(node)))
 
 
 _DISCARDED = (
@@ -112,6 +116,10 @@ _DISCARDED = (
     "Rows Removed by Index Recheck",
     "Rows Removed by Join Filter",
 )
+
+
+def _pages(node: dict[str, Any]) -> int:
+    return int(node.get("Shared Hit Blocks", 0) + node.get("Shared Read Blocks", 0))
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

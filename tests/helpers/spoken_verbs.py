@@ -10,6 +10,7 @@ from typing import Any
 from taskq.db.catalogue import statement
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import TRUE
+from tests.helpers.crowded_sites import crowd
 from tests.helpers.postgres import Postgres, promote, silence, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
@@ -241,16 +242,11 @@ class Load:
     def claim_at_a_site(self) -> None:
         """Claim where the campaign limits how many run at a site, next to a full one's claims."""
         self._change(max_running_per_site=20_000)
-        self._postgres.execute(
-            "insert into taskq.site_claim (campaign_id, session_id, lease_id, site, tasks)"
-            " select %s, %s, gen_random_uuid(), 'full', 10 from generate_series(1, 2000)",
-            [self._campaign, self._agent.session],
-        )
+        crowd(self._postgres, self._campaign, "full", 2_000, tasks=10, at_work=False)
         agent = self._hire(host="there", site="full")
         (task,) = self._exchange(agent, [], "", want=1)
         self._exchange(agent, [report_of(task, "done")], "accepted")
-        # Deleted ones would be read again while a snapshot is held, such as that of an autoanalyze.
-        self._postgres.execute("truncate taskq.site_claim")
+        self._postgres.execute("truncate taskq.site_claim, taskq.site_total")
         self._change(max_running_per_site=None)
 
     def claim_elsewhere(self) -> None:

@@ -29,14 +29,14 @@ SITE_LIMITS: Final = (
     Mutant(
         "tasks-at-a-site-never-recounted",
         "sql/functions/claims/freed_at_site.sql",
-        "    if v_fewer is not null then\n",
-        "    if false then\n",
+        "           and s.tasks < s.before\n",
+        "           and false\n",
         "A claim is noted as a whole until its last task has ended, and counted each time.",
         _SITES,
     ),
     Mutant(
         "site-looked-at-from-one-end",
-        "sql/functions/claims/site_room.sql",
+        "sql/functions/claims/claims_at_site.sql",
         "floor(random() * 4294967296) - 2147483648",
         "-2147483648",
         "What ended among thousands is never found.",

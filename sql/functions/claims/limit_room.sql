@@ -7,10 +7,10 @@
 --
 -- A limit bounds starts over all campaigns that name it, see starts_in_limit(). It holds exactly for tasks that are
 -- claimed while their campaign names it: claims of such campaigns wait for each other, from here to their commit. A
--- claim notes its tasks, see note_in_limits(), and reports do not: this function finds what has ended, in a snapshot
--- taken after the wait for the locks, so it may see an end late, never early. It looks at the claims of the same
--- sessions, since agents claim when they report, and if that leaves too little room at some others; the keeper looks
--- at all, see free_limits().
+-- claim notes its tasks, see note_in_limits(), and reports do not. While there is room by the sum of what was noted,
+-- nothing is looked at. If there is too little, this function finds what has ended, in a snapshot taken after the wait for
+-- the locks, so it may see an end late, never early. It looks at the claims of the same sessions, since agents claim when
+-- they report, and if that leaves too little room at those of some others; the keeper looks at all, see free_limits().
 --
 -- A name without a limit, which was removed meanwhile, limits nothing.
 --
@@ -41,22 +41,25 @@ declare
 begin
     perform pg_advisory_xact_lock(hashtext('taskq.limit'), l.key)
        from (select distinct hashtext(n.name) as key from unnest(p_names) as n (name) order by 1) l;
-    perform taskq.freed_in_limits(array(
-        select k.row_id
-          from (select distinct unnest(p_sessions) as session_id) s
-         cross join lateral unnest(p_names) as n (name)
-         cross join lateral (
-             select k.ctid as row_id
-               from taskq.limit_claim k
-              where k.name = n.name
-                and k.session_id = s.session_id
-             offset 0
-         ) k));
     foreach v_name in array p_names loop
         select l.most into v_most from taskq.named_limit l where l.name = v_name;
         continue when not found;
         if taskq.starts_in_limit(v_name) + cardinality(p_sessions) > v_most then
-            perform taskq.freed_in_limits(array(
+            perform taskq.freed_in_limit(v_name, array(
+                select k.row_id
+                  from (select distinct unnest(p_sessions) as session_id) s
+                 cross join lateral (
+                     select k.ctid as row_id
+                       from taskq.limit_claim k
+                      where k.name = v_name
+                        and k.place = hashint8(s.session_id)
+                        and k.session_id = s.session_id
+                      order by k.number desc
+                      limit 1
+                 ) k));
+        end if;
+        if taskq.starts_in_limit(v_name) + cardinality(p_sessions) > v_most then
+            perform taskq.freed_in_limit(v_name, array(
                 select k.row_id from taskq.claims_in_limit(v_name, v_look) k));
         end if;
         v_names := v_names || v_name;
@@ -72,11 +75,14 @@ begin
         v_gets := v_claim.want;
         v_held := '{}';
         for i in 1 .. cardinality(v_names) loop
-            v_held := v_held || (
-                select coalesce(sum(k.tasks), 0)::bigint
+            v_held := v_held || coalesce((
+                select k.tasks
                   from taskq.limit_claim k
                  where k.name = v_names[i]
-                   and k.session_id = v_claim.session_id);
+                   and k.place = hashint8(v_claim.session_id)
+                   and k.session_id = v_claim.session_id
+                 order by k.number desc
+                 limit 1), 0);
             if least(v_slots, v_held[i] + v_gets) - least(v_slots, v_held[i]) > v_left[i] then
                 v_gets := greatest(0, v_left[i]);
             end if;

@@ -6,15 +6,15 @@
 -- full: the sessions that get less than they want, since as many run at their site; or null.
 --
 -- The limit holds exactly for tasks that are claimed while it is set. A claim notes its tasks, see
--- note_at_sites(), and reports do not: this function finds what has ended, in a snapshot taken after the wait
--- for the lock, so it may see an end late, never early. It looks at the claims of the same sessions, since
--- agents claim when they report. If that leaves too little room, it looks at some other claims of the site, from a
--- place drawn at random: at 1,000, and then for ten times as long as that took at 100 only; a setting keeps that,
--- like the hint of pick(). Others wait for the lock meanwhile. If more tasks than that run at a site, a
--- later claim may find what ended: claims without room come again every two seconds, see `avoided` in take().
+-- note_at_sites(), and reports do not. While there is room by the sum of what was noted, nothing is looked at. If there is
+-- too little, this function finds what has ended, in a snapshot taken after the wait for the lock, so it may see an end
+-- late, never early. It looks at the claims of the same sessions, since agents claim when they report. If that
+-- leaves too little room, it looks at those of some other sessions at the site, from a place drawn at random: at 1,000, and
+-- then for ten times as long as that took at 100 only; a setting keeps that, like the hint of pick(). Others wait
+-- for the lock meanwhile. If more tasks than that run at a site, a later claim may find what ended: claims without room
+-- come again every two seconds, see `avoided` in take().
 --
--- Agents that name no site count as one site. Index: site_claim_pkey, site_claim_site, session_pkey; see
--- freed_at_site().
+-- Agents that name no site count as one site. Index: site_claim_pkey, session_pkey; see at_site(), freed_at_site().
 create or replace function taskq.site_room(
     p_campaign bigint,
     p_limit integer,
@@ -33,54 +33,37 @@ declare
     v_look constant integer :=
         case when v_began_us between v_until - 10000000 and v_until then 100 else 1000 end;
     v_looked boolean := false;
-    v_from constant integer := floor(random() * 4294967296) - 2147483648;
     v_asked record;
     v_sites text[] := '{}';
     v_rooms bigint[] := '{}';
     v_room bigint;
 begin
-    perform taskq.freed_at_site(p_campaign, array(
-        select k.row_id
-          from (select distinct unnest(p_sessions) as session_id) o
-         cross join lateral (
-             select k.ctid as row_id
-               from taskq.site_claim k
-              where k.campaign_id = p_campaign
-                and k.session_id = o.session_id
-             offset 0
-         ) k));
     for v_asked in
-        select s.site, count(*) as tasks
+        select s.site, count(*) as tasks, array_agg(distinct e.session_id) as sessions
           from unnest(p_sessions) as e (session_id)
          cross join lateral taskq.session_of(e.session_id) s
          group by s.site
     loop
-        select p_limit - coalesce(sum(k.tasks), 0) into v_room
-          from taskq.site_claim k
-         where k.campaign_id = p_campaign
-           and k.site = v_asked.site;
+        v_room := p_limit - taskq.at_site(p_campaign, v_asked.site);
+        if v_room < v_asked.tasks then
+            v_room := v_room + taskq.freed_at_site(p_campaign, v_asked.site, array(
+                select k.row_id
+                  from unnest(v_asked.sessions) as o (session_id)
+                 cross join lateral (
+                     select k.ctid as row_id
+                       from taskq.site_claim k
+                      where k.campaign_id = p_campaign
+                        and k.site = v_asked.site
+                        and k.place = hashint8(o.session_id)
+                        and k.session_id = o.session_id
+                      order by k.number desc
+                      limit 1
+                 ) k));
+        end if;
         if v_room < v_asked.tasks then
             v_looked := true;
-            v_room := v_room + taskq.freed_at_site(p_campaign, array(
-                select o.row_id
-                  from (
-                      (select k.ctid as row_id
-                         from taskq.site_claim k
-                        where k.campaign_id = p_campaign
-                          and k.site = v_asked.site
-                          and uuid_hash(k.lease_id) >= v_from
-                        order by k.campaign_id, k.site, uuid_hash(k.lease_id)
-                        limit v_look)
-                       union all
-                      (select k.ctid
-                         from taskq.site_claim k
-                        where k.campaign_id = p_campaign
-                          and k.site = v_asked.site
-                          and uuid_hash(k.lease_id) < v_from
-                        order by k.campaign_id, k.site, uuid_hash(k.lease_id)
-                        limit v_look)
-                  ) o
-                 limit v_look));
+            v_room := v_room + taskq.freed_at_site(p_campaign, v_asked.site, array(
+                select k.row_id from taskq.claims_at_site(p_campaign, v_asked.site, v_look) k (row_id)));
         end if;
         v_sites := v_sites || v_asked.site;
         v_rooms := v_rooms || v_room;

@@ -5,19 +5,17 @@
 -- a batch is one start, and so are tasks claimed ahead. Tasks that have ended count until a claim or the keeper
 -- finds that, see limit_room().
 --
--- It costs a look at each claim that counts. Index: limit_claim_pkey.
+-- Index: limit_total_pkey.
 create or replace function taskq.starts_in_limit(p_name text)
 returns bigint
 language plpgsql stable
 as $$
 begin
-    return (
-        select coalesce(sum(least(h.slots, h.tasks)), 0)
-          from (
-              select max(k.slots) as slots, sum(k.tasks) as tasks
-                from taskq.limit_claim k
-               where k.name = p_name
-               group by k.session_id
-          ) h);
+    return coalesce((
+        select t.starts
+          from taskq.limit_total t
+         where t.name = p_name
+         order by t.number desc
+         limit 1), 0);
 end
 $$;

@@ -1,5 +1,5 @@
 -- working_of_claim(campaign, session, lease): how many tasks of a claim still run, by some look-ups by key; inlined, see
--- session_of(). A part of freed_at_site(), freed_in_limits() and beat(); not for
+-- session_of(). A part of kept_claims(), limits() and beat(); not for
 -- clients.
 --
 -- Index: task_working, bundle_pkey. The campaign is compared in a way that no index answers: for the planner,

@@ -1,7 +1,7 @@
 -- free_limits(): finds the tasks that have ended among those that count towards named limits, so that no more room is
 -- lost than to claims of some seconds ago; see limit_room(). A part of keep().
 --
--- It looks at 20,000 claims, of limits in an order drawn at random. Locks: those of the limits; it leaves out limits
+-- It looks at 20,000 sessions, of limits in an order drawn at random. Locks: those of the limits; it leaves out limits
 -- in which somebody is claiming. Index: limit_claim_pkey, and those of working_of_claim().
 -- @plan generic by-one-key
 create or replace function taskq.free_limits()
@@ -17,7 +17,7 @@ begin
         exit when v_left <= 0;
         continue when not pg_try_advisory_xact_lock(hashtext('taskq.limit'), hashtext(v_name));
         v_rows := array(select k.row_id from taskq.claims_in_limit(v_name, v_left) k);
-        perform taskq.freed_in_limits(v_rows);
+        perform taskq.freed_in_limit(v_name, v_rows);
         v_left := v_left - cardinality(v_rows);
     end loop;
 end

@@ -32,12 +32,14 @@ declare
 begin
     return query
         with held as materialized (
-            select k.name, k.session_id, k.slots, w.working, c.path,
+            select l.name, k.session_id, k.slots, w.working, c.path,
                    taskq.token_covers(c.path) and exists (
                        select from unnest(p_within) as w (path) where taskq.at_or_below(c.path, w.path)) as is_seen
-              from taskq.limit_claim k
-             cross join lateral taskq.working_of_claim(k.campaign_id, k.session_id, k.lease_id) w
-             cross join lateral taskq.campaign_of(k.campaign_id) c
+              from taskq.named_limit l
+             cross join lateral taskq.claims_in_limit(l.name, null) k
+             cross join lateral unnest(k.campaigns, k.leases) as u (campaign_id, lease_id)
+             cross join lateral taskq.working_of_claim(u.campaign_id, k.session_id, u.lease_id) w
+             cross join lateral taskq.campaign_of(u.campaign_id) c
              where w.working > 0
         ), start as materialized (
             select s.name, taskq.total(least(s.slots, s.seen)) as seen, taskq.total(least(s.slots, s.tasks)) as starts

@@ -14,6 +14,7 @@ from taskq.dispatch.fair_share import Scope
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.claims_at_once import most_at_work, turn
+from tests.helpers.crowded_sites import crowd
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, silence, value
 from tests.helpers.scripted_agent import report_of
@@ -138,15 +139,8 @@ def test_ended_tasks_are_found_among_more_claims_than_one_claim_looks_at(
 ) -> None:
     """A later claim finds it: each looks at some from another place; none gets too much."""
     campaign = servable(queue, "/limited", 20, max_running_per_site=2_001)
-    agent, other = hire("/limited"), hire("/limited")
-    postgres.execute(
-        "with t as (insert into taskq.task (campaign_id, task_id, session_id, lease_id, status)"
-        " select %s, -n, %s, gen_random_uuid(), 'working' from generate_series(1, 2000) n"
-        " returning session_id, lease_id)"
-        " insert into taskq.site_claim (campaign_id, session_id, lease_id, site, tasks)"
-        " select %s, t.session_id, t.lease_id, 'here', 1 from t",
-        [campaign.campaign_id, agent.session, campaign.campaign_id],
-    )
+    other = hire("/limited")
+    crowd(postgres, campaign.campaign_id, "here", 2_000, at_work=True)
     assert len(other.claim(2)) == 1
     assert other.claim(1) == []
     postgres.execute("delete from taskq.task where task_id between -10 and -1")
@@ -210,18 +204,11 @@ def test_idle_claim_counts_nothing_at_its_site(
     limited: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Where nothing waits, or as many run as may in all; of a full site not all each time."""
-    agent, idle = hire("/limited"), hire("/limited")
+    idle = hire("/limited")
     claim = (
         "select avoided from taskq.exchange(%s, null, array[%s]::bigint[], array[%s]::uuid[], %s)"
     )
-    postgres.execute(
-        "with t as (insert into taskq.task (campaign_id, task_id, session_id, lease_id, status)"
-        " select %s, -n, %s, gen_random_uuid(), 'working' from generate_series(1, 900) n"
-        " returning session_id, lease_id)"
-        " insert into taskq.site_claim (campaign_id, session_id, lease_id, site, tasks)"
-        " select %s, t.session_id, t.lease_id, 'here', 1 from t",
-        [limited.campaign_id, agent.session, limited.campaign_id],
-    )
+    crowd(postgres, limited.campaign_id, "here", 900, at_work=True)
 
     def recounted() -> tuple[float, list[int] | None]:
         """Claim; return how many claims at the site were counted again, and who must come again."""

@@ -130,9 +130,9 @@ def test_tasks_that_count_too_little_towards_a_named_limit_are_found(
     agent = hire("/limited", slots=4)
     assert len(agent.claim(3)) == 3
     assert found(queue) == []
-    postgres.execute("update taskq.limit_claim set tasks = 4")
+    postgres.execute("update taskq.limit_claim set counts = '{4}'")
     assert found(queue) == []
-    postgres.execute("update taskq.limit_claim set tasks = 2")
+    postgres.execute("update taskq.limit_claim set counts = '{2}'")
     (violation,) = queue.audit()
     assert (violation.campaign, violation.check) == ("/limited", "limited")
     session = violation.rows["session"]
