@@ -248,7 +248,7 @@ comment on view taskq.state is
 
 -- Claims of agents that count towards a limit. Under a snapshot that is held for long nothing that was written goes
 -- away, so a claim must not read what it has replaced: each of these tables has one row for a session, or one for all,
--- and each change gives it the next number. Whoever looks for a row asks for the highest number, and meets no other.
+-- and each change gives it the next number. A look for a row asks for the highest number, and meets no other.
 
 create table taskq.site_claim (
     campaign_id bigint not null,
