@@ -1,6 +1,6 @@
 -- The open sessions that serve a campaign, one above or one below it, by kind: what they serve and offer;
--- whether they send heartbeats, drain, or are slowed; their warnings; and the ban that drains them (its kind,
--- name and reason).
+-- whether they send heartbeats, drain, or are slowed, and if by judge_hosts(), suspected; their warnings; and the ban
+-- that drains them (its kind, name and reason).
 -- cause: of their warnings, as one of them says; may be empty.
 -- last_until: when the last of them expires if they stay silent; later if this server was promoted meanwhile, see
 -- serving_since().
@@ -11,6 +11,7 @@
 with living as materialized (
     select c.path as scope, s.offers, s.drain, s.slots, s.host, s.site,
            coalesce((s.said #> '{trouble, failures}')::integer, 0) > 0 or s.suspect is not null as slowed,
+           s.suspect is not null as suspected,
            coalesce(s.said #> '{trouble, warnings}', '[]') as warnings, s.said #>> '{trouble, cause}' as cause,
            greatest(s.heartbeat_at, b.since) as heard_at, make_interval(secs => s.lease_s) as lease
       from taskq.session s
@@ -21,7 +22,7 @@ with living as materialized (
      where s.ended_at is null
        and (taskq.at_or_below(c.path, %(path)s) or taskq.at_or_below(%(path)s, c.path))
 ), kind as (
-    select l.scope, l.offers, l.drain, l.slowed, l.warnings, l.cause, l.heard_at + l.lease / 2 < clock_timestamp() as silent,
+    select l.scope, l.offers, l.drain, l.slowed, l.suspected, l.warnings, l.cause, l.heard_at + l.lease / 2 < clock_timestamp() as silent,
            l.slots, l.host, l.site, l.heard_at + l.lease as until,
            case when l.drain then (
                select array[b.kind, b.name, b.why]
@@ -33,11 +34,11 @@ with living as materialized (
                 limit 1) end as banned
       from living l
 )
-select k.scope, k.offers, k.drain as draining, k.slowed, k.silent, k.warnings, count(*) as agents, sum(k.slots)::bigint as slots,
+select k.scope, k.offers, k.drain as draining, k.slowed, k.suspected, k.silent, k.warnings, count(*) as agents, sum(k.slots)::bigint as slots,
        count(distinct k.host) as hosts,
        (array_agg(distinct k.host))[1:5] as some_hosts, array_agg(distinct k.site) as sites, k.banned,
        max(k.until) as last_until, coalesce(max(k.cause), '') as cause
   from kind k
- group by k.scope, k.offers, k.drain, k.slowed, k.warnings, k.silent, k.banned
+ group by k.scope, k.offers, k.drain, k.slowed, k.suspected, k.warnings, k.silent, k.banned
  order by count(*) desc, k.scope, k.offers
  limit %(limit)s

@@ -1,5 +1,5 @@
 -- The classes of error of failed tasks in some campaigns at and below a path: of the `limit` that were seeded last in
--- each. error_class: of the last attempt; empty if it has none. key: of one of these tasks.
+-- each. error_class: of the last attempt; empty if it has none. key: of the first of these tasks.
 -- It reads `limit` attempts a campaign. Index: campaign_pkey, task_failed, attempt_pkey, spec_pkey.
 -- @roles reader
 -- @standby yes
@@ -7,7 +7,7 @@
 select f.campaign, f.error_class, f.tasks, s.key
   from (
       select n.path as campaign, coalesce(a.error_class, '') as error_class, count(*) as tasks,
-             n.campaign_id, max(t.task_id) as task_id
+             n.campaign_id, min(t.task_id) as task_id
         from (
             select asked.campaign_id, c.path
               from unnest(%(chosen)s::bigint[]) as asked (campaign_id)

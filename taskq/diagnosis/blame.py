@@ -98,8 +98,8 @@ class FailureVerdict:
 
     @property
     def says_all(self) -> bool:
-        """Whether no message adds to it: a limit was exceeded, or nothing is known."""
-        return self.side == "unclear" or (self.side == "campaign" and bool(self.raised))
+        """Whether no message adds to it: a limit was exceeded."""
+        return self.side == "campaign" and bool(self.raised)
 
     @property
     def fault(self) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -51,7 +51,8 @@ class CampaignFacts:
 
     running_quota: how many tasks of its owner may run; 0 if the owner's bytes are used up.
     full_sites: sites that are at max_running_per_site, or were at the last claim. campaigns: number
-    of such campaigns, of which the first `MAX_CAMPAIGNS` are known.
+    of such campaigns, of which the first `MAX_CAMPAIGNS` are known. tags: those of `requires` that
+    are no resources of a node.
     """
 
     path: str
@@ -72,6 +73,7 @@ class CampaignFacts:
     full_sites: list[str]
     ahead: int
     campaigns: int
+    tags: list[str] = field(default_factory=list, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ class AgentKind:
 
     warnings: words of `WARNINGS`. banned: the ban that drains them, if any: "host" or "site", its
     name, and why. last_until: when the last of them expires if they stay silent. cause: of their
-    warnings, as one of them says.
+    warnings, as one of them says. suspected: slowed since more fails there than elsewhere, not only
+    by themselves, for the time that a comparison takes.
     """
 
     scope: str
@@ -110,6 +113,7 @@ class AgentKind:
     banned: list[str] | None
     last_until: datetime
     cause: str
+    suspected: bool = field(default=False, kw_only=True)
 
     def serves(self, path: str) -> bool:
         """Return whether these agents serve a campaign."""
@@ -145,7 +149,7 @@ class SiteToken:
 
 @dataclass(frozen=True, slots=True)
 class FailedTasks:
-    """Failed tasks of a campaign, by the class of their last attempts, if known; key: of one."""
+    """Failed tasks of a campaign, by the class of their last attempts. key: of the first."""
 
     campaign: str
     error_class: str

@@ -18,12 +18,16 @@ from taskq.diagnosis.judging import is_split, split_words
 from taskq.diagnosis.moved import moved
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Reason, brief, known_sum, some, verb
-from taskq.model.words import command, counted
+from taskq.diagnosis.wrong_results import odd_results
+from taskq.model.words import command, counted, percent
 
 _MOST_SHOWN: Final = 3
 _MOST_VERDICTS: Final = 2
 #: Class of tasks that are given up since agents are lost with them; see `give_back` in SQL.
 _POISON: Final = "poison"
+#: Hosts and failed tasks from which on a class that no host has more often is no host's fault.
+_LEAST_HOSTS: Final = 2
+_LEAST_FAILED: Final = 8
 
 
 def faults(facts: Facts) -> Iterator[Reason]:
@@ -40,46 +44,50 @@ def faults(facts: Facts) -> Iterator[Reason]:
     yield from _slow(facts, facts.findings)
 
 
-def odd_results(facts: Facts) -> Iterator[Reason]:
-    """Name the hosts whose results cannot be right, and results that cannot be ranked."""
-    findings = facts.findings
-    banned = {host.name for host in findings.hosts if host.ban} if findings else set()
-    for result in findings.odd.hosts[:_MOST_SHOWN] if findings else ():
-        what = "constant" if result.constant else "far from those of other hosts"
-        why = f"results of {result.campaign} are {what}"
-        ban = command("host", "ban", "--why", why, "--until", "1d", names=[result.host])
-        yield Reason(
-            "constant-results" if result.constant else "odd-results",
-            f"Results of {result.campaign} on host {result.host} are {what}: {result.evidence}. "
-            "Repair or ban the host; then withdraw these results by a retry.",
-            lost=result.results,
-            commands=[*([] if result.host in banned else [ban]), result.remedy],
-            figures={"campaign": result.campaign, "host": result.host, "results": result.results},
-        )
-    for it in findings.odd.shapes[:_MOST_SHOWN] if findings else ():
-        yield Reason(
-            "unranked-results",
-            f"{it.text[:1].upper()}{it.text[1:]}. They count as done. Look at some; a retry after "
-            "the repair withdraws them. If each result must have it, let the campaign require "
-            "that.",
-            lost=it.odd if it.is_trouble else 0,
-            commands=it.commands,
-            figures={"campaign": it.campaign, "odd": it.odd, "results": it.results},
-        )
-
-
 def fault_clauses(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
     """Return whose fault each class of failures is, as clauses of a sentence.
 
     The last one names failed tasks without such a verdict.
     """
     unclear = without_verdict(facts, verdicts)
-    names = [
-        it.key if it.campaign == facts.status.path else f"{it.key} of {it.campaign}"
-        for it in unclear
-    ]
+    spread = [(it, found) for it in unclear if (found := _everywhere(facts, it))]
+    rest = [it for it in unclear if it not in [failed for failed, _ in spread]]
+    names = [_key(facts, it) for it in rest]
     named = [f"look at {some(names)}"] if names else []
-    return "; ".join([*(_clause(facts, verdict) for verdict in verdicts), *named])
+    clauses = [_clause(facts, verdict) for verdict in verdicts]
+    return "; ".join([*clauses, *(_spread_clause(facts, *it) for it in spread), *named])
+
+
+def _key(facts: Facts, failed: FailedTasks) -> str:
+    own = failed.campaign == facts.status.path
+    return failed.key if own else f"{failed.key} of {failed.campaign}"
+
+
+def _unclear(facts: Facts, failed: FailedTasks) -> FailureVerdict | None:
+    """Return what is known of a class of failed tasks, though not whose fault it is."""
+    found = [] if facts.findings is None else facts.findings.failures
+    its = (failed.campaign, failed.error_class)
+    return next((it for it in found if (it.campaign, it.error_class) == its), None)
+
+
+def _everywhere(facts: Facts, failed: FailedTasks) -> FailureVerdict | None:
+    """Return the verdict on tasks that were given up at once, on several hosts, at none more often.
+
+    No second try says whether it is these tasks or chance; but no place is to blame.
+    """
+    found = _unclear(facts, failed)
+    if found is None or found.hosts < _LEAST_HOSTS or failed.tasks < _LEAST_FAILED:
+        return None
+    return found if found.again + found.then_done == 0 else None
+
+
+def _spread_clause(facts: Facts, failed: FailedTasks, verdict: FailureVerdict) -> str:
+    return (
+        f"{_named(facts, verdict)}: the fault of the program or of its inputs, of no host: "
+        f"{percent(verdict.share.share)} of {verdict.share.attempts:,} attempts fail so, on "
+        f"{counted(verdict.hosts, 'host')}, on none clearly more; no further attempt was made: "
+        f"look at {_key(facts, failed)}"
+    )
 
 
 def without_verdict(facts: Facts, verdicts: Sequence[FailureVerdict]) -> list[FailedTasks]:
@@ -95,15 +103,20 @@ def histories(tasks: Sequence[FailedTasks]) -> list[str]:
 
 
 def _clause(facts: Facts, verdict: FailureVerdict) -> str:
+    # The place has a reason of its own, with the evidence.
+    has_reason = bool(verdict.places) and verdict.places[0] in failing_places(facts)
+    where = some(verdict.places) if has_reason else verdict.why
+    return f"{_named(facts, verdict)}: {verdict.fault}: {where}"
+
+
+def _named(facts: Facts, verdict: FailureVerdict) -> str:
+    """Return the class, where and since when it is, and its latest message."""
     name = verdict.error_class or "(none)"
     if verdict.campaign != facts.status.path:
         name += f" in {verdict.campaign}"
     if verdict.message:
         name += f" ({brief(verdict.message)})"
-    # The place has a reason of its own, with the evidence.
-    has_reason = bool(verdict.places) and verdict.places[0] in failing_places(facts)
-    where = some(verdict.places) if has_reason else verdict.why
-    return f"{name}{began(verdict)}: {verdict.fault}: {where}"
+    return f"{name}{began(verdict)}"
 
 
 def verdicts_on_failed(facts: Facts) -> list[FailureVerdict]:
@@ -159,7 +172,8 @@ def _failed(facts: Facts) -> Iterator[Reason]:
     clauses = fault_clauses(facts, verdicts)
     text += f"; {clauses}." if clauses else "."
     unclear = without_verdict(facts, verdicts)
-    if any(verdict.remedy for verdict in verdicts):
+    spread = [found for it in unclear if (found := _everywhere(facts, it))]
+    if spread or any(verdict.remedy for verdict in verdicts):
         text += " They fail again until that is repaired; retry them after that."
     after = [
         command("retry", "--error-class", verdict.error_class, names=[verdict.campaign])
@@ -182,8 +196,8 @@ def _failed(facts: Facts) -> Iterator[Reason]:
             ),
         ],
         figures={verdict.error_class: verdict.side for verdict in verdicts},
-        since=min((it.since for it in verdicts if it.since), default=None),
-        cost=known_sum(it.cost for it in verdicts),
+        since=min((it.since for it in [*verdicts, *spread] if it.since), default=None),
+        cost=known_sum(it.cost for it in [*verdicts, *spread]),
     )
 
 

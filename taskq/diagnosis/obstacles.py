@@ -11,7 +11,7 @@ from taskq.diagnosis.blocked import Blocked
 from taskq.diagnosis.facts import MAX_NAMED, AgentKind, CampaignFacts, ClosedCampaign, Facts
 from taskq.diagnosis.lost import token_renewal
 from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb
-from taskq.model.requirements import missing, offering_option
+from taskq.model.requirements import fewer_needs, missing, offering_option
 from taskq.model.seed import is_within
 from taskq.model.words import command, counted, duration, instant
 from taskq_agent.units import in_bytes
@@ -324,7 +324,12 @@ def _tags(blocked: Blocked) -> Reason:
     agents = sum(offered.values())
     commands = [_start(blocked.path, lacking)]
     if len(campaigns) == 1 and not too_old:
-        commands.append(command("campaign", "change", blocked.path, "--require", ""))
+        serving = [kind for kind in blocked.facts.agents if kind.serves(blocked.path)]
+        less = fewer_needs(campaigns[0].tags, lacking, [kind.offers for kind in serving])
+        if less:
+            commands.append(command("campaign", "change", blocked.path, *less))
+        if not set(lacking) & set(campaigns[0].tags):  # what a node has, no option can add
+            commands.reverse()
     return blocked.reason(
         "tags",
         f"{clauses.not_offered(lacking)}; "

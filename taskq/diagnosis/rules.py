@@ -16,7 +16,6 @@ from taskq.diagnosis.faults import (
     fault_clauses,
     faults,
     histories,
-    odd_results,
     repairs,
     usual_run_s,
     verdicts_on_failed,
@@ -30,6 +29,7 @@ from taskq.diagnosis.partial_bans import left_out
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
 from taskq.diagnosis.speed import held_elsewhere, idle_slots, smaller_batches, speed
 from taskq.diagnosis.unjudged import unjudged
+from taskq.diagnosis.wrong_results import odd_results
 from taskq.model.seed import FINAL
 from taskq.model.views import Brake
 from taskq.model.words import command, counted, duration, instant

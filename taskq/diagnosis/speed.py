@@ -321,22 +321,32 @@ def _refusing(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]
 
 
 def _slowed(facts: Facts, able: Sequence[AgentKind]) -> Iterator[Reason]:
-    """Say how many agents make one attempt at a time."""
+    """Say how many agents make one attempt at a time, and name the hosts if these are to blame."""
     named = failing_places(facts)
-    kinds = [it for it in able if it.slowed and not named.issuperset(it.some_hosts)]
-    if not kinds:
-        return
-    number, slots = sum(kind.agents for kind in kinds), sum(kind.slots for kind in kinds)
-    names = some(dict.fromkeys(host for kind in kinds for host in kind.some_hosts))
     path = facts.status.path
-    yield Reason(
-        "slowed",
-        f"{counted(number, 'agent')} with {counted(slots, 'slot')} ({names}) "
-        f"{verb(number, 'makes', 'make')} one attempt at a time, since more fails there than "
-        "elsewhere.",
-        commands=[command("host", "list", path), command("failures", path)],
-        figures={"agents": number, "slots": slots},
-    )
+    for suspected in (True, False):
+        kinds = [
+            it
+            for it in able
+            if it.slowed and it.suspected is suspected and not named.issuperset(it.some_hosts)
+        ]
+        if not kinds:
+            continue
+        number, slots = sum(kind.agents for kind in kinds), sum(kind.slots for kind in kinds)
+        text = f"{counted(number, 'agent')} with {counted(slots, 'slot')}"
+        text += f"{{}} {verb(number, 'makes', 'make')} one attempt at a time"
+        if suspected:
+            names = some(dict.fromkeys(host for kind in kinds for host in kind.some_hosts))
+            text = text.format(f" ({names})") + ", since more fails there than elsewhere."
+        else:
+            text = text.format("") + ", as their last attempts failed in a row. This accuses no "
+            text += "host: unless more fails there than elsewhere, they go on within a minute."
+        yield Reason(
+            "slowed" if suspected else "held-back",
+            text,
+            commands=[command("host", "list", path), command("failures", path)],
+            figures={"agents": number, "slots": slots},
+        )
 
 
 def smaller_batches(facts: Facts) -> Iterator[Reason]:

@@ -25,6 +25,7 @@ MAX_TAGS: Final = 32
 MAX_SIZES: Final = 8
 #: The memory of a campaign that follows from what its attempts use.
 LEARN: Final = "learn"
+_GIB: Final = 1 << 30
 MIN_GPUS: Final = 0.01
 MAX_GPUS: Final = 64
 #: Sizes of memory, one or several, as `memory_sizes` takes them.
@@ -37,6 +38,14 @@ MEMORY: Final = ValueKind(
 
 #: Resources that are no named ones.
 _RESERVED: Final = {"cores", "memory", "gpus", "gpu_memory"}
+
+#: Options of a campaign that ask for what nodes have, by the tags that they become.
+_ASKING: Final = {
+    "cores": "--cores",
+    "mem": "--memory",
+    "gpus": "--gpus",
+    "gpumem": "--gpu-memory",
+}
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,62}"
 _VALUE = r"[A-Za-z0-9_.+:/@-]{1,100}"
@@ -190,6 +199,38 @@ def offering_option(tag: str, slots: int = 1) -> tuple[str, str]:
     if needed is None:
         return "--offer", tag.replace(">=", "=")
     return "--resource", f"{needed['name']}={amount_text(slots * int(needed['amount']))}"
+
+
+def fewer_needs(
+    tags: Sequence[str], lacking: Sequence[str], offers: Sequence[Sequence[str]]
+) -> list[str]:
+    """Return the options of a campaign that then needs no more than some agent offers.
+
+    tags: required tags that are no resources. lacking: requirements that nobody meets.
+    """
+    words = []
+    for tag in [tag for tag in lacking if tag not in tags]:
+        name, _, _ = tag.partition(">=")
+        if name in _ASKING:
+            words += [_ASKING[name], _most_offered(name, offers)]
+    if set(tags) & set(lacking):
+        rest = [tag for tag in tags if tag not in lacking]
+        words += [word for tag in rest or [""] for word in ("--require", tag)]
+    return words
+
+
+def _most_offered(name: str, offers: Sequence[Sequence[str]]) -> str:
+    """Return the most of a resource that an agent offers, as the option takes it, or none."""
+    found = [
+        Decimal(value)
+        for its in offers
+        for tag, _, value in (offer.partition("=") for offer in its)
+        if tag == name and re.fullmatch(_NUMBER, value)
+    ]
+    most = max(found, default=Decimal(0))
+    if most <= 0:
+        return "none"
+    return size_text(int(most * _GIB)) if name in {"mem", "gpumem"} else f"{most.normalize():f}"
 
 
 def resources_text(

@@ -136,6 +136,14 @@ UPKEEP: Final = (
         ("tests/integration/hosts/test_bad_hosts.py",),
     ),
     Mutant(
+        "host-is-compared-with-what-others-did-before",
+        "sql/functions/diagnosis/fails_beside.sql",
+        "                and e.ended_at >= b.at\n",
+        "",
+        "A program that breaks everywhere slows the host that says so first.",
+        ("tests/integration/hosts/test_fair_slowing.py",),
+    ),
+    Mutant(
         "connections-are-as-the-login-is",
         "taskq/db/sessions.py",
         '    "default_transaction_isolation": "read committed",\n',

@@ -3,7 +3,8 @@
 -- at a time. Called by the keeper.
 --
 -- It compares what agents report in their heartbeats: how their latest first attempts ended, see beat(). How
--- long these took says nothing, and what fails everywhere is not a host's fault.
+-- long these took says nothing, and what fails everywhere is not a host's fault. Heartbeats do not say when these
+-- attempts ended, so a host is suspicious only if attempts of the same time agree, see fails_beside().
 --
 -- Agents can lie about all of it: names of hosts, campaigns and numbers. So the sessions of each token are
 -- judged alone, by their own reports: no lie slows agents of another token, which may serve other campaigns.
@@ -12,7 +13,8 @@
 -- A host has x failures among n attempts, the others X among N in the same campaign. If it were like them, x
 -- would be drawn from the beta-binomial distribution of n and Beta(X + 1/2, N - X + 1/2): what is to be
 -- expected of a binomial share of which only X of N is known (J. G. Skellam, J. R. Stat. Soc. B 10, 1948, 257;
--- Jeffreys' prior). The host is suspicious if so many failures or more have a probability below 0.0001, and is
+-- Jeffreys' prior). The host is suspicious if so many failures or more have a probability below 0.0001, of many hosts
+-- below 0.005 by their number, as each of them may be accused by chance; and is
 -- cleared when that is above 0.01 again, or there is nobody to compare it with. N counts as 30 at most: hosts get
 -- neighbouring tasks, and differ a little in all things. So it takes three failures of three where nothing fails
 -- elsewhere, and seven where the others have made only seven attempts. For several campaigns it adds means and
@@ -34,6 +36,7 @@ declare
     v_whys text[];
     v_found text[];
     v_host record;
+    v_chance double precision;
 begin
     for v_host in
         with tallied as materialized (
@@ -55,7 +58,7 @@ begin
              where not s.suspect
              group by s.token_id, s.campaign_id
         ), compared as (
-            select s.token_id, s.host, s.failed, s.tried, s.suspect, o.failed as others_failed,
+            select s.token_id, s.host, s.campaign_id, s.failed, s.tried, s.suspect, o.failed as others_failed,
                    o.tried as others_tried, b.a / (b.a + b.b) as share, b.a + b.b as weight
               from share s
               join everybody e on e.token_id = s.token_id
@@ -75,14 +78,18 @@ begin
                sum(c.tried) as tried, sum(c.others_failed) as others_failed,
                sum(c.others_tried) as others_tried, sum(c.tried * c.share) as mean,
                sum(c.tried * c.share * (1 - c.share) * (c.weight + c.tried) / (c.weight + 1))
-                   as variance
+                   as variance,
+               (array_agg(c.campaign_id order by c.failed - c.tried * c.share desc, c.campaign_id)
+                    filter (where c.failed > c.tried * c.share))[:3] as campaigns,
+               (select count(distinct (o.token_id, o.host)) from compared o) as hosts
           from compared c
          group by c.token_id, c.host
         having sum(c.failed) > sum(c.tried * c.share)
          order by c.host, c.token_id
     loop
-        if taskq.chance_of_more(v_host.failed, v_host.tried, v_host.mean, v_host.variance)
-           < (case when v_host.suspect then 0.01 else 0.0001 end)
+        v_chance := case when v_host.suspect then 0.01 else least(0.0001, 0.005 / v_host.hosts) end;
+        if taskq.chance_of_more(v_host.failed, v_host.tried, v_host.mean, v_host.variance) < v_chance
+           and taskq.fails_beside(v_host.token_id, v_host.host, v_host.campaigns, v_chance)
         then
             v_tokens := v_tokens || v_host.token_id;
             v_suspects := v_suspects || v_host.host;

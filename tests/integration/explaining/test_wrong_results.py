@@ -41,6 +41,10 @@ def test_wrong_results_are_named_and_the_remedy_has_them_computed_again(
     campaign, code = wrong
     (reason,) = (reason for reason in explained(campaign).reasons if reason.code == code)
     assert "energy" in reason.text
+    what = "constant" if code == "constant-results" else "far from those of other hosts"
+    assert reason.commands[0] == (
+        f"taskq host ban --why 'results of /c are {what}' --until 1d --campaign /c n2"
+    )
     assert reason.figures == {"campaign": "/c", "host": "n2", "results": TASKS // HOSTS}
     place = next(place for place in queue.fleet.hosts("/c") if place.name == "n2")
     assert "results cannot be right" in place.verdict
@@ -58,6 +62,29 @@ def test_wrong_results_are_named_and_the_remedy_has_them_computed_again(
         assert outcomes == ["withdrawn", "done"]
     assert campaign.status().done == TASKS
     assert [reason for reason in explained(campaign).reasons if "results" in reason.code] == []
+
+
+def test_host_that_is_wrong_in_several_campaigns_is_to_be_banned_for_all(
+    make: Make, hire: Hire, queue: Client
+) -> None:
+    """A ban for one of them hides only that one."""
+    for path in ("/c", "/d"):
+        agents = [hire("/", host=f"n{number}") for number in range(HOSTS)]
+        its = make(path, tasks=TASKS)
+        for agent in agents:
+            agent.campaign = its.campaign_id
+        for number in range(TASKS):
+            (task,) = agents[number % HOSTS].claim()
+            energy = 0.0 if number % HOSTS == 2 else -float(number * 7919 % 97)
+            agents[number % HOSTS].done(task, {"energy": energy})
+    found = explained(queue.campaign("/")).reasons
+    bans = [it.commands[0] for it in found if it.code == "constant-results"]
+    assert len(bans) == 2
+    assert not [line for line in bans if "--campaign" in line]
+    queue.fleet.ban("host", "n2", why="x", campaign="/c")
+    found = explained(queue.campaign("/")).reasons
+    lines = [line for it in found if it.code == "constant-results" for line in it.commands]
+    assert len([line for line in lines if " ban " in line]) == 1
 
 
 @pytest.mark.thorough
