@@ -21,7 +21,7 @@ from taskq.diagnosis.usual import SlotUse, slot_uses
 #: Slots are idle if their use is below this part of what is usual, which must be at least `_USUAL`:
 #: where tasks are few for all, hosts differ by chance.
 _PART: Final = 0.5
-_USUAL: Final = 0.5
+_USUAL: Final = 0.25
 #: Attempts of a session, and sessions, from which on they are compared; the most that are.
 _LEAST_ATTEMPTS: Final = 12
 _LEAST_PEERS: Final = 3

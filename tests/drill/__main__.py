@@ -34,6 +34,7 @@ def main() -> int:
     cases.add_argument("--cases", type=int, default=len(PAIRS), metavar="N")
     cases.add_argument("--first", type=int, default=0, metavar="N", help="leave out N farms")
     cases.add_argument("--only", nargs=2, metavar=("CAUSE", "FORM"), help="this one, N times")
+    cases.add_argument("--showing", default="", metavar="PATTERN", help="draw what matches it")
     known = what.add_parser("known", help="problems from a list")
     known.add_argument("--kinds", nargs="+", choices=sorted(ALL), metavar="KIND", help="only these")
     known.add_argument("--list", action="store_true", help="list the kinds")
@@ -61,7 +62,8 @@ def _drawn(options: argparse.Namespace) -> int:
         groups = iter([[tuple(options.only)]] * options.cases)
     for number, pairs in islice(enumerate(groups), options.first, None):
         with own_server() as server:
-            found = carry_out(server, f"{options.seed} {number} {pairs}", pairs)
+            seed = f"{options.seed} {number} {pairs}"
+            found = carry_out(server, seed, pairs, showing=options.showing)
         findings += found
         _say("\n".join(line(it, whole=options.answers) for it in found))
     _say(f"\n{score(findings)}")

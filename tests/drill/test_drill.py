@@ -12,7 +12,7 @@ from taskq.embedded import Server
 from tests.drill.calm import Calm
 from tests.drill.drawn.case import CAUSES
 from tests.drill.drawn.drawing import ALL as PAIRS
-from tests.drill.drawn.drawing import carry_out, drawn
+from tests.drill.drawn.drawing import Choice, carry_out, drawn
 from tests.drill.drawn.forms import ALWAYS, FORMS
 from tests.drill.drawn.report import table
 from tests.drill.run import ALL, rounds, run_round
@@ -62,6 +62,13 @@ def test_draws_are_by_seed_and_take_all_combinations_before_any_comes_again() ->
     assert len(cases) >= 40
     assert all(len({cause for cause, _ in it}) == len(it) for it in drawn(3, len(PAIRS), 2))
     assert [*drawn(3, 9)] == [*drawn(3, 9)] != [*drawn(4, 9)]
+
+
+def test_choice_draws_what_is_asked_for_if_it_is_among_the_rest() -> None:
+    """So that a case can be repeated with one symptom."""
+    names = ["segfault", "hangs", "slow"]
+    assert {Choice(f"{seed}", "hang").choice(names) for seed in range(9)} == {"hangs"}
+    assert {Choice(f"{seed}", "other").choice(names) for seed in range(40)} == {*names}
 
 
 def test_calm_farm_is_silent_only_without_reasons_of_trouble() -> None:

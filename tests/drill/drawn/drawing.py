@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from taskq.embedded import Server
 from tests.drill.drawn import (  # they register causes
@@ -23,6 +24,10 @@ from tests.drill.drawn.forms import FORMS, Form
 from tests.drill.drawn.verdicts import Finding, judge
 from tests.drill.stage import SITES, staged
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsLenAndGetItem
+
+_T = TypeVar("_T")
 #: A cause and the name of a form.
 Pair: TypeAlias = tuple[str, str]
 ALL: Final[Sequence[Pair]] = tuple((cause, form) for cause in CAUSES for form in FORMS)
@@ -49,14 +54,40 @@ def drawn(seed: int, cases: int, together: int = 1) -> Iterator[list[Pair]]:
         yield group
 
 
+class Choice(random.Random):
+    """Draws what has a name that matches a pattern, if something does."""
+
+    def __init__(self, seed: str, showing: str) -> None:
+        super().__init__(seed)
+        self._showing = re.compile(showing)
+
+    def choice(self, seq: SupportsLenAndGetItem[_T]) -> _T:
+        """Return one of these."""
+        every = [seq[number] for number in range(len(seq))]
+        return super().choice([it for it in every if self._showing.search(_name(it))] or every)
+
+
+def _name(it: object) -> str:
+    name = getattr(it, "name", None) or getattr(it, "__name__", None)
+    return str(name or it)
+
+
 def carry_out(
-    server: Server, seed: str, pairs: Sequence[Pair], patience: float = 1.0
+    server: Server,
+    seed: str,
+    pairs: Sequence[Pair],
+    patience: float = 1.0,
+    *,
+    showing: str = "",
 ) -> list[Finding]:
-    """Plant problems in a new farm, and judge what explain says. patience: see `judge`."""
-    chance = random.Random(seed)
+    """Plant problems in a new farm, and judge what explain says.
+
+    patience: see `judge`. showing: a pattern of the symptom, the order or the way to be drawn.
+    """
+    chance = Choice(seed, showing)
     folder = Path(tempfile.mkdtemp(prefix="taskq-drill-"))
     try:
-        with staged(server, folder, chance, SITES) as stage:
+        with staged(server, folder, random.Random(seed), SITES) as stage:
             stage.gateway()
             farm = Farm(stage)
             findings = []

@@ -98,7 +98,7 @@ def people(farm: Farm, form: Form, chance: random.Random) -> Problem:
                 (f"taskq campaign change {path} --require gpu", "gpu"),
                 (f"taskq campaign change {path} --weight 0.001", "weight"),
                 (f"taskq campaign change {path} --cores 512", "cores"),
-                (f"taskq campaign change {path} --memory 900G", "memory"),
+                (f"taskq campaign change {path} --memory 900G", "mem"),
                 (f"taskq campaign change {path} --gpus 4", "gpu"),
                 (f"taskq campaign change {path} --resource licence=1", "licence"),
                 (f"taskq campaign change {path} --max-running-per-site 0", "per.site"),

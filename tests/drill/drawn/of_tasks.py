@@ -111,15 +111,14 @@ def inputs(farm: Farm, form: Form, chance: random.Random) -> Problem:
 def node(farm: Farm, form: Form, chance: random.Random) -> Problem:
     """Let a host go wrong."""
     host = farm.take_host()
-    if form.name == SINCE and chance.random() < 0.3:
-        return chance.choice((_wrong_clock, _freezes))(farm, host)
-    if form.name == ALWAYS and chance.random() < 0.2:
-        return _never_begins(host)
     choice = [exits(chance, farm.stage.word()), SEGFAULT, OOM, NAN, EMPTY, SAME, FULL, LIBRARY]
     choice += [COMMA, FORKS, ASKED, UNITS]
     choice += [CRAWL, LEAK] if form.name not in {CHANCE, SIZE} else []
     choice += [HANG] if form.name != CHANCE else []
-    symptom = chance.choice(choice)
+    others = {SINCE: [_wrong_clock, _freezes], ALWAYS: [_never_begins]}.get(form.name, [])
+    symptom = chance.choice([*choice, *others])
+    if not isinstance(symptom, Symptom):
+        return symptom(farm, host)
     path = farm.take_campaign() if form.name == PAIR else ""
     what = f"host {host.name}{f' x {path}' if path else ''}: {symptom.name}"
     return _of_tasks(farm, form, symptom, what, [host], path, (host.name,))
@@ -210,7 +209,7 @@ def _freezes(_: Farm, host: Host) -> Problem:
     )
 
 
-def _never_begins(host: Host) -> Problem:
+def _never_begins(_: Farm, host: Host) -> Problem:
     """Let the agent of a host end at its start, again and again: its scratch is read-only."""
     return Problem(
         f"host {host.name}: its agent never begins",

@@ -141,9 +141,17 @@ def judge(farm: Farm, findings: Sequence[Finding], patience: float = 1.0) -> Non
             finding.last = reasons
         time.sleep(_LOOK_S)
     then = _pulse(farm)
+    named = [finding for finding in findings if finding.answer is not None]
     for finding in findings:
-        if finding.answer is not None:
-            _heal(farm, finding, _rate(finding.problem, before, then), _HELPED_S * patience)
+        if finding.answer is None and named:
+            finding.problem.mend()  # it would hide whether the others are better
+    begun = [_heal(farm, finding) for finding in named]
+    for finding, at in zip(named, begun, strict=True):
+        rate, within_s = _rate(finding.problem, before, then), _HELPED_S * patience
+        if _better(farm, finding.problem, rate, time.monotonic() + within_s):
+            finding.helped_s = time.monotonic() - at
+        else:
+            finding.lacks.append("remedy")
 
 
 def _pulse(farm: Farm) -> Pulse | None:
@@ -182,8 +190,8 @@ def _names_any(reason: Reason, guilty: set[str]) -> bool:
     return any(_has(name, reason["text"]) for name in guilty)
 
 
-def _heal(farm: Farm, finding: Finding, rate: float, within_s: float) -> None:
-    """Do what the answer says, line by line, until it has helped."""
+def _heal(farm: Farm, finding: Finding) -> float:
+    """Do what the answer says, line by line; return when that began."""
     assert finding.answer is not None
     commands = [line for line in finding.answer["commands"] if not _LOOKING.match(line)]
     killed = _TERMINATE.search(finding.answer["text"])
@@ -207,10 +215,7 @@ def _heal(farm: Farm, finding: Finding, rate: float, within_s: float) -> None:
             ended = farm.stage.type(f"{line} --yes")
         if ended.returncode:
             finding.lacks.append(f"`{line}` ends with {ended.returncode}: {ended.stderr[-300:]}")
-    if _better(farm, finding.problem, rate, begun + within_s):
-        finding.helped_s = time.monotonic() - begun
-    else:
-        finding.lacks.append("remedy")
+    return begun
 
 
 def _rate(problem: Problem, before: Pulse | None, then: Pulse | None) -> float:
