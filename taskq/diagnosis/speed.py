@@ -269,6 +269,7 @@ def idle_slots(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason
     others = [it for it in facts.agents if id(it) not in able or it.slowed or it.warnings]
     elsewhere = {site for kind in others for site in kind.sites}
     named = failing_places(facts).union(*(it.some_hosts for it in facts.refusals))
+    named |= {it.name for it in facts.findings.hosts if not it.agents}
     hosts = [
         it
         for it in facts.findings.idle

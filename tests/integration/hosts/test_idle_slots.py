@@ -48,6 +48,10 @@ class Farm:
         self._postgres.execute(INSERT, values)
         self._postgres.execute("update taskq.counter set done = done + %s", [tasks])
 
+    def leave(self, site: str) -> None:
+        """Let the agents of a site leave."""
+        self._postgres.execute("update taskq.session set ended_at = now() where site = %s", [site])
+
     def idle(self) -> list[Reason]:
         """Return the reasons in idle slots."""
         return [it for it in self.campaign.explain().reasons if it.code == "idle-slots"]
@@ -74,6 +78,8 @@ def test_hosts_whose_slots_are_idle_between_tasks_are_named(farm: Farm, taskq: C
     )
     assert reason.cost == pytest.approx(2 * (1 - 0.26 / 0.91), abs=0.02)
     assert "idle-slots" in taskq.out("explain", "/", "-o", "json")
+    farm.leave("remote")
+    assert farm.idle() == [], "they are not there any more"
 
 
 def test_slots_that_were_idle_before_others_came_are_no_trouble(farm: Farm) -> None:
