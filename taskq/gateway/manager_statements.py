@@ -34,7 +34,8 @@ def checked(name: str, values: dict[str, Any]) -> None:
     if values.keys() != wanted:
         raise BadRequest(f"{name} takes {', '.join(sorted(wanted)) or 'nothing'}, by these names")
     for parameter in _PATHS & wanted:
-        check_path(str(values[parameter]))
+        if values[parameter] is not None or not offered(name).whole:
+            check_path(str(values[parameter]))
     for parameter in _COUNTS & wanted:
         if type(values[parameter]) is not int or not 0 <= values[parameter] <= offered(name).most:
             raise BadRequest(f"{parameter} must be a number from 0 to {offered(name).most}")

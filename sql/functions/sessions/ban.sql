@@ -15,8 +15,9 @@
 -- being opened meanwhile see drain_banned().
 --
 -- Locks: the ban's row; the sessions, in their order. Index: ban_pkey, session_open.
--- @roles operator
--- @gateway no
+-- @roles manager operator
+-- @gateway manager, whole
+-- @repeat once
 create or replace function taskq.ban(
     p_kind text,
     p_name text,
@@ -65,7 +66,8 @@ begin
         end if;
     end if;
     insert into taskq.ban (kind, name, path, why, login, banned_at, until)
-    values (p_kind, p_name, p_path, p_why, session_user, v_now, v_now + make_interval(secs => p_lifetime_s))
+    values (p_kind, p_name, p_path, p_why, coalesce(taskq.token_setting('token_name'), session_user), v_now,
+            v_now + make_interval(secs => p_lifetime_s))
         on conflict (kind, name, path) do update
        set why = excluded.why,
            login = excluded.login,

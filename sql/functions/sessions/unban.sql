@@ -6,8 +6,9 @@
 -- Result: whether there was a ban that had not ended.
 --
 -- Locks: the bans' rows; the sessions whose agents left campaigns out, in their order. Index: ban_pkey, session_open.
--- @roles operator
--- @gateway no
+-- @roles manager operator
+-- @gateway manager, whole
+-- @repeat once
 create or replace function taskq.unban(p_kind text, p_name text, p_path text default null)
 returns boolean
 language plpgsql

@@ -26,7 +26,8 @@ from taskq.db.catalogue import Offer
 from taskq.db.connections import Database
 from taskq.gateway.permits import PermittedQueries, permit
 from taskq.gateway.web.access import Viewer
-from taskq.gateway.web.acts import FIELDS, Act, look
+from taskq.gateway.web.act import Act
+from taskq.gateway.web.acts import FIELDS, look
 from taskq.model.errors import Forbidden, ServerUnsuitable, Unauthorized, Unavailable
 
 #: Who did what, at level INFO.

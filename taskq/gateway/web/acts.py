@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from taskq.campaign.campaign import Campaign
 from taskq.db.access import Queries
 from taskq.db.stones import unknown_campaign
 from taskq.diagnosis.troubles import SNOOZES, KnownTrouble, Troubles, read_troubles
+from taskq.gateway.web.act import Act
+from taskq.gateway.web.bans import PLACE_FIELDS, ban, unban
 from taskq.gateway.web.rendering import address
-from taskq.model.errors import NotFound, UsageError
+from taskq.model.errors import Forbidden, NotFound, UsageError
 from taskq.model.seed import PRIORITY_RANGE, RETRIABLE, check_path
 from taskq.model.views import Status
 from taskq.model.words import counted, duration
@@ -27,36 +28,9 @@ from taskq.model.words import counted, duration
 MOST_TASKS: Final = 10_000
 MOST_CAMPAIGNS: Final = 200
 #: The fields of a form that say what is to be done.
-FIELDS: Final = ("do", "path", "key", "status", "class", "priority", "trouble", "for")
+_OF_TASKS: Final = ("do", "path", "key", "status", "class", "priority", "trouble", "for")
+FIELDS: Final = (*_OF_TASKS, *PLACE_FIELDS)
 _WAITING: Final = "state in (waiting, delayed)"
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """An act that can be done now.
-
-    title: a question. path: of the campaign. words: of its command. tasks: how many it concerns.
-    about: the identity of what it concerns, so that another campaign of the same name is not taken
-    for it. run: does it; returns what was done, in words. refused: why no page does it; empty if
-    one does.
-    """
-
-    title: str
-    path: str
-    words: tuple[str, ...]
-    tasks: int
-    about: str
-    run: Callable[[], str]
-    _: KW_ONLY
-    back: str
-    notes: Sequence[str] = ()
-    refused: str = ""
-    button: str = field(default="Do it")
-
-    @property
-    def command(self) -> str:
-        """The command that does the same."""
-        return shlex.join(self.words)
 
 
 def look(queries: Queries, fields: Mapping[str, str], *, whole: bool) -> Act:
@@ -69,6 +43,10 @@ def look(queries: Queries, fields: Mapping[str, str], *, whole: bool) -> Act:
     path = check_path(fields.get("path") or "/")
     if verb in {"acknowledge", "snooze", "reopen"}:
         return _of_trouble(queries, verb, path, fields, whole=whole)
+    if verb in {"ban", "unban"}:
+        if not whole:
+            raise Forbidden("to ban hosts and sites and to lift bans, a token for / is needed")
+        return (ban if verb == "ban" else unban)(queries, path, fields)
     if verb not in _VERBS:
         raise UsageError(f"there is no such act: {verb!r:.80}")
     row = queries.row("campaign", path=path)

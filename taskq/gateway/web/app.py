@@ -40,12 +40,13 @@ from taskq.model.seed import check_path
 log = logging.getLogger(__name__)
 
 #: Nothing from elsewhere, no inline script or style, in no frame of others, kept by no cache.
+#: Referrers are for our own pages: without any, browsers send no origin with forms.
 HEADERS: Final = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
     "connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
@@ -124,7 +125,7 @@ class WebApp:
 
     async def _signed_in(self, token: str, target: str) -> Response:
         cookie = await asyncio.to_thread(self._access.sign_in, token)
-        answer = RedirectResponse(target, 303, HEADERS)
+        answer = RedirectResponse(target, 303, HEADERS | {"referrer-policy": "no-referrer"})
         answer.set_cookie(
             self._access.cookie,
             cookie,

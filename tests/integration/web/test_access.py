@@ -234,6 +234,21 @@ def test_forms_of_other_pages_are_refused(guarded: WebProcess, shown: Client) ->
     assert sign_in(guarded, text, origin=guarded.url.rstrip("/"))[0] == 303
 
 
+def test_forms_of_our_own_pages_are_taken_behind_proxies(
+    guarded: WebProcess, shown: Client
+) -> None:
+    """Some pass another name of the host on, and privacy settings of browsers hide the origin."""
+    text = token(shown, "/")
+    for headers in (
+        {"sec_fetch_site": "same-origin", "origin": "https://queue.example"},
+        {"sec_fetch_site": "same-origin", "origin": "null"},
+        {"origin": f"https://127.0.0.1:{guarded.port}"},
+    ):
+        assert sign_in(guarded, text, **headers)[0] == 303
+    status, page = sign_in(guarded, text, origin="https://queue.example")
+    assert (status, page) == (403, "")
+
+
 def test_revoked_token_shows_nothing_any_more(queue: Client) -> None:
     """Also to who has signed in with it."""
     text, known = queue.tokens.create("manager", "one", ["/"])

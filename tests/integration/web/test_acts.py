@@ -86,11 +86,13 @@ def acting(web_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
         process.stop(expected="at the pages")
 
 
-def fail(queue: Client, path: str, tasks: int, error: str = "no licence") -> None:
+def fail(queue: Client, path: str, tasks: int, **place: str) -> None:
     """Have tasks of a campaign fail."""
-    agent = ScriptedAgent(queue.database, path)
+    agent = ScriptedAgent(queue.database, path, **place)
     for task in agent.claim(tasks):
-        agent.exchange([report_of(task, "failed", error_class="exit-3", error=error, retry=False)])
+        agent.exchange(
+            [report_of(task, "failed", error_class="exit-3", error=HOSTILE, retry=False)]
+        )
     agent.close()
 
 
@@ -182,6 +184,28 @@ def test_trouble_is_acknowledged_under_the_name_of_the_token(
     other = Viewer(viewer.web, shown, elsewhere)
     assert other.get("/act", do="reopen", path=elsewhere, trouble=f"{trouble}").status == 404
     assert other.get("/act", do="reopen", **about).status == 403
+
+
+def test_hosts_are_banned_with_tokens_of_the_whole_queue(
+    acting: WebProcess, viewer: Viewer, shown: Client, path: str
+) -> None:
+    """Under the name of the token; the ban is for a day, and is lifted by the page of the hosts."""
+    host = f"n-{secrets.token_hex(4)}{HOSTILE}"
+    fail(shown, path, 3, host=host)
+    about = {"kind": "host", "name": host, "why": HOSTILE}
+    assert viewer.get("/act", do="ban", path=path, **about).status == 403
+    whole = Viewer(acting, shown, "/")
+    form = whole.form(do="ban", path="/", **about)
+    assert viewer.send(form).status == 403
+    assert whole.send(form).status == 200
+    (ban,) = [it for it in shown.fleet.bans() if it.name == host]
+    assert (ban.login, ban.path, ban.why) == (whole.name, "/", HOSTILE)
+    assert ban.until is not None
+    assert "\u202e" not in log_of(acting)
+    assert whole.get("/act", do="unban", path=path, kind="host", name=host).status == 404
+    assert whole.send(whole.form(do="unban", path="/", kind="host", name=host)).status == 200
+    assert host not in [it.name for it in shown.fleet.bans()]
+    assert whole.get("/act", do="ban", kind="rack", name=host).status == 400
 
 
 def test_no_act_without_the_right(

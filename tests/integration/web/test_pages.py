@@ -127,7 +127,7 @@ def test_answers_let_a_browser_load_nothing_from_elsewhere(web: WebProcess) -> N
         assert set(rules.values()) == {"'self'", "'none'"}
         assert {"script-src", "base-uri", "form-action", "frame-ancestors"} <= rules.keys()
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         assert "no-" in headers["cache-control"]
 
 
