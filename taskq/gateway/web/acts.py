@@ -41,6 +41,8 @@ def look(queries: Queries, fields: Mapping[str, str], *, whole: bool) -> Act:
     """
     verb = fields.get("do", "")
     path = check_path(fields.get("path") or "/")
+    if odd := fields.keys() - {"do", "path", *_TAKES.get(verb, ())}:
+        raise UsageError(f"{verb!r:.40} takes no {', '.join(sorted(odd))}")
     if verb in {"acknowledge", "snooze", "reopen"}:
         return _of_trouble(queries, verb, path, fields, whole=whole)
     if verb in {"ban", "unban"}:
@@ -126,6 +128,8 @@ def _retry(campaign: Campaign, fields: Mapping[str, str]) -> Act:
     error_class, status = fields.get("class") or None, fields.get("status") or "failed"
     if status not in RETRIABLE:
         raise UsageError(f"tasks in the status {status!r:.80} cannot be retried")
+    if key and error_class:
+        raise UsageError("tasks are chosen by a key or by a class, not by both")
     words = ("taskq", "retry", path, "--status", status)
     notes = ["Their failures count from zero again, and any host may get them."]
     if status == "done":
@@ -272,6 +276,17 @@ def _too_many(tasks: int, campaigns: int, hint: str) -> str:
     return f"That concerns {what}. Pages change {most:,} at most; the command does it. {hint}"
 
 
+#: What each act takes apart from the campaign; else it would concern more than its form says.
+_TAKES: Final[Mapping[str, tuple[str, ...]]] = {
+    "cancel": ("key",),
+    "retry": ("key", "status", "class"),
+    "prioritise": ("priority",),
+    "acknowledge": ("trouble",),
+    "snooze": ("trouble", "for"),
+    "reopen": ("trouble",),
+    "ban": PLACE_FIELDS,
+    "unban": PLACE_FIELDS,
+}
 _VERBS: Final[Mapping[str, Callable[[Campaign, Mapping[str, str]], Act]]] = {
     "pause": _pause,
     "resume": _resume,

@@ -317,6 +317,17 @@ def test_strangers_text_in_an_act_is_text(viewer: Viewer, shown: Client, path: s
     assert "\u202e" not in log_of(viewer.web)
 
 
+def test_field_that_an_act_does_not_take_is_refused(viewer: Viewer, path: str) -> None:
+    """A form that names a class cancels no more than that: it cancels nothing."""
+    for odd in (
+        {"do": "cancel", "class": "exit-3"},
+        {"do": "pause", "key": "k"},
+        {"do": "prioritise", "priority": "1", "class": "exit-3"},
+        {"do": "retry", "key": "k", "class": "exit-3"},
+    ):
+        assert viewer.get("/act", path=path, **odd).status == 400, odd
+
+
 def test_act_on_very_many_tasks_is_left_to_the_command(
     viewer: Viewer, shown: Client, path: str
 ) -> None:
