@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.mutants.acting import ACTING
 from tests.mutants.agent import AGENT
 from tests.mutants.batches import BATCHES
 from tests.mutants.claims_together import CLAIMS_TOGETHER
@@ -35,6 +36,7 @@ from tests.mutants.upkeep import UPKEEP
 from tests.mutants.usage import USAGE
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
+    *ACTING,
     *AGENT,
     *BATCHES,
     *LIBRARY,
