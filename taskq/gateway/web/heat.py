@@ -12,8 +12,8 @@ from taskq.gateway.web.asked import MOST_PAGES, Asked, Turn
 from taskq.gateway.web.rendering import figure
 from taskq.model.words import counted, duration
 
-#: Seconds for which a map is kept: its sums are some seconds old, and it reads many.
-KEPT_S: Final = 60.0
+#: Seconds for which a map is kept, by its span: of a thousand hosts it reads half a million sums.
+_KEPT_S: Final = {"4h": 60.0, "1d": 300.0, "7d": 600.0}
 _MEASURES: Final[dict[Measure, str]] = {
     "failures": "failures",
     "runs": "run time",
@@ -36,7 +36,7 @@ async def heat_values(asked: Asked, queries: Queries, readings: Readings) -> dic
     def read() -> HeatMap:
         return read_heat(queries, path, _KINDS[of], measure, span=span, first=first)
 
-    heat = await readings.get(("heat", path, of, measure, span, first), KEPT_S, read)
+    heat = await readings.get(("heat", path, of, measure, span, first), _KEPT_S[span], read)
 
     def text(cell: Cell) -> str:
         """Return a value in few characters."""
