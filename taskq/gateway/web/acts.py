@@ -31,6 +31,17 @@ MOST_CAMPAIGNS: Final = 200
 _OF_TASKS: Final = ("do", "path", "key", "status", "class", "priority", "trouble", "for")
 FIELDS: Final = (*_OF_TASKS, *PLACE_FIELDS)
 _WAITING: Final = "state in (waiting, delayed)"
+#: What each act takes apart from the campaign; else it would concern more than its form says.
+_TAKES: Final[Mapping[str, tuple[str, ...]]] = {
+    "cancel": ("key",),
+    "retry": ("key", "status", "class"),
+    "prioritise": ("priority",),
+    "acknowledge": ("trouble",),
+    "snooze": ("trouble", "for"),
+    "reopen": ("trouble",),
+    "ban": PLACE_FIELDS,
+    "unban": PLACE_FIELDS,
+}
 
 
 def look(queries: Queries, fields: Mapping[str, str], *, whole: bool) -> Act:
@@ -276,17 +287,6 @@ def _too_many(tasks: int, campaigns: int, hint: str) -> str:
     return f"That concerns {what}. Pages change {most:,} at most; the command does it. {hint}"
 
 
-#: What each act takes apart from the campaign; else it would concern more than its form says.
-_TAKES: Final[Mapping[str, tuple[str, ...]]] = {
-    "cancel": ("key",),
-    "retry": ("key", "status", "class"),
-    "prioritise": ("priority",),
-    "acknowledge": ("trouble",),
-    "snooze": ("trouble", "for"),
-    "reopen": ("trouble",),
-    "ban": PLACE_FIELDS,
-    "unban": PLACE_FIELDS,
-}
 _VERBS: Final[Mapping[str, Callable[[Campaign, Mapping[str, str]], Act]]] = {
     "pause": _pause,
     "resume": _resume,
