@@ -7,7 +7,7 @@ a database that was set back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Final
@@ -160,12 +160,21 @@ def read_windows(
 
 
 def window_of(
-    windows: Iterable[MaintenanceWindow], reason: Reason, campaign: str, site: str, host: str
+    windows: Iterable[MaintenanceWindow],
+    code: str,
+    campaign: str,
+    places: Collection[tuple[str, str]],
 ) -> MaintenanceWindow | None:
-    """Return the window in which a reason is expected; None if it is in none."""
-    if reason.code not in _EXPECTED:
+    """Return the window in which a reason is expected, the first to end; None if it is in none.
+
+    places: sites and hosts of all that it concerns, each of which must be in a window.
+    """
+    if code not in _EXPECTED:
         return None
-    return next((it for it in windows if it.lasts and it.covers(campaign, site, host)), None)
+    lasting = [it for it in windows if it.lasts]
+    found = [[it for it in lasting if it.covers(campaign, *place)] for place in places]
+    some_windows = (it for there in found for it in there)
+    return min(some_windows, key=lambda it: it.ends, default=None) if all(found) else None
 
 
 def announced(windows: Iterable[MaintenanceWindow]) -> Iterator[Reason]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from typing_extensions import Self
+
 from taskq.model.words import beginning, counted, instant
 
 _NAMED: Final = 3
@@ -23,7 +25,8 @@ class Reason:
     do not run before something changes. lost: about how many attempts or tasks a broken part has
     cost; 0 if nothing is broken. commands: commands that change it or show more, ready to type.
     figures: the numbers in the text, by name. since: since when it is so; None if that is unknown.
-    cost: about how many core-hours an hour are lost by it; None if that is unknown.
+    cost: about how many core-hours an hour are lost by it; None if that is unknown. maintenance:
+    the id of the maintenance window in which it is expected; None if it is in none.
     """
 
     code: str
@@ -35,6 +38,7 @@ class Reason:
     figures: dict[str, Any] = field(default_factory=dict)
     since: datetime | None = field(default=None, kw_only=True)
     cost: float | None = field(default=None, kw_only=True)
+    maintenance: int | None = field(default=None, kw_only=True)
 
     @property
     def full_text(self) -> str:
@@ -66,6 +70,31 @@ class Explanation:
     working: int
     leased_ahead: int
     reasons: Sequence[Reason]
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """What a reason is at. campaign: the one that has all of it. site, host: empty if none."""
+
+    campaign: str
+    site: str = ""
+    host: str = ""
+
+    @classmethod
+    def of(cls, path: str, reason: Reason) -> Self:
+        """Return the place of a reason of a campaign, by the names among its figures."""
+
+        def named(*names: str) -> str:
+            found = (reason.figures.get(name) for name in names)
+            return next((it for it in found if isinstance(it, str)), "")
+
+        return cls(named("campaign", "closed") or path, named("site", "sites"), named("host"))
+
+    def __str__(self) -> str:
+        """In words: the campaign, the site and the host."""
+        site = f"site {self.site}" if self.site else ""
+        host = f"host {self.host}" if self.host else ""
+        return " ".join(filter(None, (self.campaign, site, host)))
 
 
 def cost_text(cost: float) -> str:

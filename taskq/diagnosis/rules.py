@@ -28,7 +28,7 @@ from taskq.diagnosis.obstacles import closed, obstacles
 from taskq.diagnosis.partial_bans import left_out
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
 from taskq.diagnosis.speed import held_elsewhere, idle_slots, smaller_batches, speed
-from taskq.diagnosis.unjudged import unjudged
+from taskq.diagnosis.unjudged import unjudged, with_windows
 from taskq.diagnosis.wrong_results import odd_results
 from taskq.model.seed import FINAL
 from taskq.model.views import Brake
@@ -91,7 +91,7 @@ def explain_campaign(facts: Facts) -> Explanation:
         delayed=status.delayed,
         working=status.working,
         leased_ahead=ahead,
-        reasons=reasons,
+        reasons=with_windows(facts, reasons),
     )
 
 

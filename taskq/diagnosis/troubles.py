@@ -11,16 +11,14 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final, Literal, TypeAlias
 
-from typing_extensions import Self
-
 from taskq.db.access import Queries
 from taskq.db.gateway_queries import home
 from taskq.db.rows import Row
 from taskq.diagnosis.events import NEWS, event_of, subject
 from taskq.diagnosis.explaining import explained
-from taskq.diagnosis.maintenance import MaintenanceWindow, read_windows, window_of
+from taskq.diagnosis.maintenance import MaintenanceWindow, read_windows
 from taskq.diagnosis.odd_readings import OddReader, read_odd_results
-from taskq.diagnosis.reasons import Reason
+from taskq.diagnosis.reasons import Reason, Whereabouts
 from taskq.model.errors import UsageError
 from taskq.model.seed import check_path, is_within
 from taskq.model.words import instant
@@ -38,31 +36,6 @@ _REMEMBERED: Final = (
 )
 #: Seconds since the last look after which what it found counts as old.
 _OLD_S: Final = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Whereabouts:
-    """What a trouble is at. campaign: the one that has all of it. site, host: empty if none."""
-
-    campaign: str
-    site: str = ""
-    host: str = ""
-
-    @classmethod
-    def of(cls, path: str, reason: Reason) -> Self:
-        """Return the place of a reason of a campaign, by the names among its figures."""
-
-        def named(*names: str) -> str:
-            found = (reason.figures.get(name) for name in names)
-            return next((it for it in found if isinstance(it, str)), "")
-
-        return cls(named("campaign", "closed") or path, named("site", "sites"), named("host"))
-
-    def __str__(self) -> str:
-        """In words: the campaign, the site and the host."""
-        site = f"site {self.site}" if self.site else ""
-        host = f"host {self.host}" if self.host else ""
-        return " ".join(filter(None, (self.campaign, site, host)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +242,7 @@ def _live(
     same = (row for row in known if (row["code"], row["subject"]) == (reason.code, about))
     row = next((row for row in same if row["gone_at"] is None), None)
     place = Whereabouts.of(path, reason)
-    window = window_of(windows, reason, place.campaign, place.site, place.host)
+    window = next((it for it in windows if it.maintenance_id == reason.maintenance), None)
     fields: dict[str, Any] = {"trouble_id": None, "since": reason.since}
     if row is not None:
         fields = _memory(row, now)

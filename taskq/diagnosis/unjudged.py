@@ -1,11 +1,14 @@
-"""Facts without what maintenance explains: what would be judged by time though it is repaired."""
+"""What maintenance explains: facts that would be judged by time, and reasons that are expected."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
 
-from taskq.diagnosis.facts import Facts
-from taskq.diagnosis.maintenance import MaintenanceWindow
+from taskq.diagnosis.facts import AgentKind, Facts
+from taskq.diagnosis.maintenance import MaintenanceWindow, window_of
+from taskq.diagnosis.reasons import Reason, Whereabouts
 from taskq.model.seed import is_within
 
 
@@ -39,6 +42,46 @@ def unjudged(facts: Facts) -> Facts:
         lost=[it for it in facts.lost if not covered(path, it.site, it.host)],
         past=None if any(_slows(it, path) for it in windows) else facts.past,
     )
+
+
+def with_windows(facts: Facts, reasons: Iterable[Reason]) -> list[Reason]:
+    """Return reasons with the window in which each is expected."""
+    return [_with_window(facts, it) for it in reasons] if facts.windows else [*reasons]
+
+
+def _with_window(facts: Facts, reason: Reason) -> Reason:
+    place = Whereabouts.of(facts.status.path, reason)
+    named = {(place.site, place.host)}
+    places = named if any((place.site, place.host)) else _places(facts, reason.code) or named
+    window = window_of(facts.windows, reason.code, place.campaign, places)
+    return reason if window is None else replace(reason, maintenance=window.maintenance_id)
+
+
+def _places(facts: Facts, code: str) -> set[tuple[str, str]]:
+    """Return the sites and hosts of the agents that are not at work, for a reason that names none.
+
+    Where nobody serves a campaign, those that left lately, or else those of its latest attempts.
+    """
+    if code in {"silent", "held-by-silent", "brake"}:
+        return _places_of(kind for kind in facts.agents if kind.silent)
+    if code in {"banned", "draining"}:
+        return _places_of(kind for kind in facts.agents if kind.draining and not kind.silent)
+    if code != "no-agents":
+        return set()
+    latest = [] if facts.findings is None else facts.findings.hosts
+    left = {(session.site, session.host) for session in facts.left}
+    return left or {(host.site, host.name) for host in latest}
+
+
+def _places_of(kinds: Iterable[AgentKind]) -> set[tuple[str, str]]:
+    """Return sites with hosts; without a host where not all are known."""
+    return {
+        place
+        for kind in kinds
+        for place in product(
+            kind.sites, kind.some_hosts if kind.hosts <= len(kind.some_hosts) else [""]
+        )
+    }
 
 
 def _slows(window: MaintenanceWindow, path: str) -> bool:

@@ -30,7 +30,7 @@ from taskq.gateway.pages_process import PagesProcess
 from taskq.gateway.presence import GatewayPresence
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
-from taskq.upkeep.keeper import keeping
+from taskq.upkeep.looking import keeping_and_looking
 from taskq_agent.protocol import ANSWER_HEADER, PROTOCOL
 
 log: Final = logging.getLogger("taskq.gateway")
@@ -84,7 +84,8 @@ class Gateway:
         """
         all_statements()
         allocator("mallopt", _M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
-        upkeep = nullcontext() if self.duties.upkeep is None else keeping(self.duties.upkeep)
+        kept = self.duties.upkeep
+        upkeep = nullcontext() if kept is None else keeping_and_looking(kept)
         with (
             self.listening.bind() as listener,
             self._pages_process() as pages,

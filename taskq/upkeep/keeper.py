@@ -65,7 +65,11 @@ class Keeper:
     """One keeper of a queue, with a connection and an identity of its own."""
 
     def __init__(self, database: Database, disks: Disks | None = None) -> None:
-        """disks: those that it measures in addition to that of an embedded queue."""
+        """disks: those that it measures in addition to that of an embedded queue.
+
+        acts: whether it is the one that acts, as of its last round.
+        """
+        self.acts = False
         self._disks = Disks() if disks is None else disks
         self._connection = database.dedicated_connection()
         self._holder = str(uuid.uuid4())
@@ -76,10 +80,12 @@ class Keeper:
 
     def round(self) -> Round:
         """Do one round of upkeep, if this keeper acts or can become the one that acts."""
+        self.acts = False
         with self._connection.connected() as statements:
             self._disks.note(statements)
             rounds = self._rounds_seen(statements)
             (row,) = statements.rows("keep", holder=self._holder, term_s=TERM_S)
+        self.acts = row["acting"]
         self._known, self._known_at = rounds + row["acting"], time.monotonic()
         if row["acting"]:
             self._sweep()

@@ -13,11 +13,9 @@ from taskq.db.checks.upkeep import disks
 from taskq.db.connections import Database
 from taskq.diagnosis.events import BY_NAME, DISK, NEWS, event_of, subject
 from taskq.diagnosis.facts import read_facts
-from taskq.diagnosis.maintenance import window_of
 from taskq.diagnosis.odd_readings import kept_odd_results
-from taskq.diagnosis.reasons import Reason
+from taskq.diagnosis.reasons import Reason, Whereabouts
 from taskq.diagnosis.rules import explain_campaign
-from taskq.diagnosis.troubles import Whereabouts
 from taskq.model.errors import NotFound, ServerUnsuitable, TaskqError
 from taskq.model.words import as_json, beginning
 from taskq.upkeep.texts import MAX_TEXT_CHARS
@@ -100,11 +98,7 @@ class Looks:
         for event, reason in islice(reported, _MOST_REASONS):
             listed = reason.code not in NEWS
             place = Whereabouts.of(path, reason)
-            window = window_of(facts.windows, reason, place.campaign, place.site, place.host)
-            about = subject(path, reason)
-            yield _holding(event.name, about, reason, place, listed=listed) | {
-                "maintenance": None if window is None else window.maintenance_id
-            }
+            yield _holding(event.name, subject(path, reason), reason, place, listed=listed)
 
 
 def _holding(
@@ -130,5 +124,6 @@ def _holding(
         "tasks": reason.tasks,
         "lost": reason.lost,
         "blocks": reason.blocks,
+        "maintenance": reason.maintenance,
         "figures": reason.figures | said,
     }

@@ -17,7 +17,7 @@ from taskq.files.blobs import open_blobs
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.requirements import check_offers
 from taskq.model.version import VERSION
-from taskq.upkeep.keeper import keeping
+from taskq.upkeep.looking import keeping_and_looking
 from taskq_agent import arguments
 from taskq_agent.batch_end import within_batch_job
 from taskq_agent.handlers import RunnerSettings
@@ -141,7 +141,7 @@ def run(
                 check_node(Node(runner.scratch_root, None, None, self_test))
             agent = within_batch_job(agent, os.environ, begun=begun)
             agent, runner = with_spool(agent, runner, client.database.dsn)
-            with keeping(client.database):
+            with keeping_and_looking(client.database):
                 summary = agent_of_processes(transport, agent, runner).run()
         except Unfit as error:
             summary = unfit(str(error))

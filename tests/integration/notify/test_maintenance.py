@@ -16,7 +16,7 @@ from taskq.model.errors import Conflict, NotFound, UsageError
 from taskq.upkeep.notifications import Notifications
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
-from tests.helpers.postgres import Postgres
+from tests.helpers.postgres import Postgres, silence
 from tests.integration.notify.support import look
 
 TARGET = "webhook:here"
@@ -89,6 +89,74 @@ def test_expected_trouble_is_listed_and_sends_no_message_before_the_window_ends(
     queue.maintenance.end(window)
     assert look(database, postgres) == 1
     assert [it.code for it in queue.troubles.list("/c").open] == ["no-agents"]
+
+
+@pytest.fixture
+def absent(
+    request: pytest.FixtureRequest, campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """Let those who serve /c be away: as the parameter says."""
+    campaign.seed([{"n": 1}, {"n": 2}, {"n": 3}])
+    if request.param == "never":
+        return
+    agents = [hire("/c", host=host) for host in ("n1", "n2")]
+    for agent in agents:
+        agent.report(agent.claim(1)[0], "done")
+        if request.param == "silent":
+            silence(postgres, agent.session)
+        else:
+            agent.leave()
+    if request.param == "long ago":
+        postgres.execute("update taskq.session set ended_at = now() - interval '2 h'")
+
+
+@pytest.mark.parametrize(
+    ("absent", "where", "expected"),
+    [
+        ("left", {"sites": ["here"]}, True),
+        ("long ago", {"sites": ["here"]}, True),
+        ("silent", {"sites": ["here"]}, True),
+        ("left", {"hosts": ["n1", "n2"]}, True),
+        ("silent", {"hosts": ["n1", "n2"]}, True),
+        ("left", {"hosts": ["n1"]}, False),
+        ("silent", {"hosts": ["n1"]}, False),
+        ("long ago", {"sites": ["there"]}, False),
+        ("never", {"sites": ["here"]}, False),
+        ("never", {"path": "/c"}, True),
+    ],
+    indirect=["absent"],
+)
+@pytest.mark.usefixtures("absent")
+def test_campaign_without_agents_is_expected_where_all_of_them_are_repaired(
+    where: dict[str, Any],
+    expected: bool,
+    queue: Client,
+    rules: Notifications,
+    database: Database,
+    postgres: Postgres,
+) -> None:
+    """A window of a site speaks for campaigns that were served from there, and only from there."""
+    rules.add("r", "/c", ["no-agents"], TARGET, after_s=0)
+    queue.maintenance.start(until=HOUR, why="new disks", **where)
+    assert look(database, postgres) == (not expected)
+    (trouble,) = (it for it in queue.troubles.list("/c").troubles if it.blocks)
+    assert trouble.code in {"no-agents", "silent"}
+    assert trouble.state == ("maintenance" if expected else "now")
+
+
+def test_campaign_whose_sites_are_repaired_in_windows_of_their_own_is_expected_to_stand(
+    queue: Client, campaign: Campaign, hire: Hire
+) -> None:
+    """Until the first of them ends."""
+    campaign.seed([{"n": 1}])
+    for site in ("east", "west"):
+        hire("/c", host=site, site=site).leave()
+    first = queue.maintenance.start(until=HOUR, why="new disks", sites=["east"])
+    (reason,) = (it for it in campaign.explain().reasons if it.code == "no-agents")
+    assert reason.maintenance is None
+    queue.maintenance.start(until=2 * HOUR, why="new disks", sites=["west"])
+    (reason,) = (it for it in campaign.explain().reasons if it.code == "no-agents")
+    assert reason.maintenance == first
 
 
 def test_window_ends_by_itself(
