@@ -29,6 +29,7 @@ _EXPECTED: Final = frozenset(
         "failing-site",
         "held-by-silent",
         "idle-agents",
+        "idle-slots",
         "no-agents",
         "overdue",
         "paused",

@@ -12,6 +12,8 @@ from taskq.model.words import DAY_S, beginning, command, counted, duration, inst
 from taskq_agent.units import in_bytes
 
 _NAMED: Final = 3
+#: Seconds that sums of ended attempts may be behind: usually it is some seconds.
+_LATE_S: Final = 900.0
 #: Characters of the last words of a program.
 _WORDS: Final = 300
 #: A disk is nearly full if less than a tenth of it, and less than this many bytes, are free; or if
@@ -44,13 +46,30 @@ def keeper(rows: list[Row]) -> Iterator[ServerFinding]:
     until = row["until"]
     gap = without_keeper(until, row["now"])
     if not gap:
-        yield ServerFinding(FINE, "A keeper acts.", figures={"until": until})
+        late_s = (row["now"] - row["summed"]).total_seconds()
+        yield (
+            _late_sums(row, late_s)
+            if late_s > _LATE_S
+            else ServerFinding(FINE, "A keeper acts.", figures={"until": until})
+        )
         return
     yield ServerFinding(
         FAULT if row["has_agents"] else ADVICE,
         gap,
         f"run `{command('keeper')}`, a gateway, or an agent with a connection of its own",
         {"until": until},
+    )
+
+
+def _late_sums(row: Row, late_s: float) -> ServerFinding:
+    return ServerFinding(
+        ADVICE,
+        f"A keeper acts, but sums of ended attempts are {duration(late_s)} behind, with what "
+        f"`{command('usage')}` and verdicts on hosts and sites read of them: all until "
+        f"{instant(row['summed'])} are there.",
+        "end a transaction that has written for so long, which the finding `snapshot` may name; "
+        "without one the keeper catches up by itself, or its log says what fails",
+        {"until": row["until"], "summed": row["summed"]},
     )
 
 

@@ -14,6 +14,7 @@ from taskq.db.checks.running import held
 from taskq.db.connections import Database
 from taskq.diagnosis.explaining import explained
 from taskq.embedded import Server
+from taskq.upkeep.keeper import Keeper
 from tests.fixtures.logins import Staff
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.fixtures.queues import Hire
@@ -146,6 +147,29 @@ def test_standby_that_holds_back_vacuum_is_found(age: int, state: str) -> None:
     row = {"kind": "standby", "name": "db2", "age": age, "held_s": None, "used": True, "log": None}
     (finding,) = held([row])
     assert finding.state == state
+
+
+def test_sums_that_a_long_transaction_holds_back_are_named_until_it_ends(
+    queue: Client, postgres: Postgres, dsn: str
+) -> None:
+    """Usage and verdicts read them, and would lack what ended since."""
+    with closing(Keeper(queue.database)) as keeper, psycopg.connect(dsn) as writer:
+        keeper.round()
+        row = writer.execute("select pg_current_xact_id()::text::bigint").fetchone()
+        assert row is not None
+        postgres.execute(
+            "update taskq.summed set until = now() - interval '2 h',"
+            " next_at = now() - interval '1 h', next_xid = %s::text::xid8",
+            [row[0]],
+        )
+        postgres.execute("select taskq.sum_ends(60)")
+        found = only(queue.database, "keeper")
+        assert (found.state, " behind, " in found.text) == ("advice", True), found.text
+        assert "summed" in found.figures
+        writer.commit()
+        for _ in range(2):
+            postgres.execute("select taskq.sum_ends(60)")
+        assert only(queue.database, "keeper").state == "fine"
 
 
 def test_missing_keeper_has_the_same_words_in_explain(queue: Client, hire: Hire) -> None:
