@@ -37,6 +37,9 @@ _OUTCOMES: Final = frozenset(
 _STATUSES: Final = frozenset({"open", "paused", "cancelled"})
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
+#: Rows after which a check may rest.
+_STEP_ROWS: Final = 1_000
+
 #: Called with the rows that were read, of how many.
 OnRows = Callable[[int, int], None]
 
@@ -59,10 +62,11 @@ class Contents:
     campaigns: list[ArchivedCampaign]
 
 
-def checked(where: Where, on_rows: OnRows) -> Contents:
+def checked(where: Where, on_rows: OnRows, rest: Callable[[], None]) -> Contents:
     """Read all of an archive once; return what it holds.
 
-    Raise `ArchiveDamaged`, which names the file, if anything is not as `archive` writes it.
+    rest: called after every thousand rows. Raise `ArchiveDamaged`, which names the file, if
+    anything is not as `archive` writes it.
     """
     place = open_place(where)
     content = place.content_of(manifests.NAME, manifests.MAX_BYTES)
@@ -75,19 +79,8 @@ def checked(where: Where, on_rows: OnRows) -> Contents:
     campaigns = _campaigns(place, manifest)
     done, checking, blobs = 0, _Checking(manifest), 0
     for entry in manifest.files:
-        with place.reading(entry) as stream:
-            rows = 0
-            for row in tables.read(stream, entry.table, entry.name):
-                checking.row(entry, row)
-                if entry.table == "blobs" and row["stored"]:
-                    blobs += 1
-                    _check_blob(place, row["digest"], row["size"])
-                rows += 1
-                if rows > entry.rows:
-                    break
-        if rows != entry.rows:
-            raise ArchiveDamaged(entry.name, f"it does not have the {entry.rows} rows it should")
-        done += rows
+        blobs += _checked_file(place, entry, checking, rest)
+        done += entry.rows
         on_rows(done, manifest.rows)
     checking.end()
     counts = checking.counted
@@ -103,6 +96,27 @@ def checked(where: Where, on_rows: OnRows) -> Contents:
     return Contents(
         manifest, digest_of(content), seal.decode("ascii", "replace").strip(), campaigns
     )
+
+
+def _checked_file(
+    place: ArchivePlace, entry: FileEntry, checking: _Checking, rest: Callable[[], None]
+) -> int:
+    """Check a file; return how many blobs of it are in the archive."""
+    rows = blobs = 0
+    with place.reading(entry) as stream:
+        for row in tables.read(stream, entry.table, entry.name):
+            checking.row(entry, row)
+            if entry.table == "blobs" and row["stored"]:
+                blobs += 1
+                _check_blob(place, row["digest"], row["size"])
+            rows += 1
+            if rows > entry.rows:
+                break
+            if rows % _STEP_ROWS == 0:
+                rest()
+    if rows != entry.rows:
+        raise ArchiveDamaged(entry.name, f"it does not have the {entry.rows} rows it should")
+    return blobs
 
 
 def _campaigns(place: ArchivePlace, manifest: Manifest) -> list[ArchivedCampaign]:

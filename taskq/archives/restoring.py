@@ -17,6 +17,7 @@ from taskq.archives.manifest import FileEntry
 from taskq.archives.opening import Where, open_place
 from taskq.archives.places import BLOBS, ArchivePlace
 from taskq.db.connections import Database
+from taskq.db.pacing import PacedChange
 from taskq.files.blob_store import MAX_INPUT_BYTES, BlobStore
 from taskq.model.errors import ArchiveDamaged, InvalidCampaign, UsageError, ValueRefused
 from taskq.model.seed import check_path
@@ -62,8 +63,8 @@ def restore(
     where: a folder, or s3://bucket/prefix. Raise `ArchiveDamaged`, which names the file, before
     anything is changed if it is not whole; `Conflict` if the campaign exists.
     """
-    place = open_place(where)
-    contents = checked(place, lambda done, of: on_progress(done, of, "verified"))
+    place, pace = open_place(where), PacedChange(database)
+    contents = checked(place, lambda done, of: on_progress(done, of, "verified"), pace.rest)
     manifest = contents.manifest
     path = check_path(manifest.path if to is None else to)
     begun = _begun(database, contents, path)
@@ -74,7 +75,8 @@ def restore(
             for step in _steps(place, entry, storing.done - position, step_rows):
                 if entry.table == "blobs":
                     _put(place, blobs, step)
-                storing.store(entry, step)
+                with pace.step():
+                    storing.store(entry, step)
                 on_progress(storing.done, manifest.rows, "restored")
         position = end
     database.rows("end_restore", path=path, manifest=contents.digest, rows=manifest.rows)

@@ -29,6 +29,8 @@ from taskq.archives.opening import Where, open_place
 from taskq.archives.places import PROGRESS, ArchivePlace
 from taskq.archives.steps import ArchiveStep, FinishedSteps, require_no_other
 from taskq.db.connections import Database
+from taskq.db.pacing import PacedChange
+from taskq.db.statements import Statements
 from taskq.files.blob_store import BlobStore, check_digest
 from taskq.model.errors import ArchiveDamaged, NotFound, TaskqError, UsageError
 from taskq.model.version import VERSION
@@ -36,6 +38,11 @@ from taskq_agent.protocol import RESULT_REFERENCE
 
 #: Tasks of a range, which has a file of each table.
 RANGE_TASKS: Final = 50_000
+
+#: Tasks of a range that are read together: each rest of the command leaves time to others.
+SLICE_TASKS: Final = 1_000
+#: Of a range, the tables that are read as a whole: a session is in several slices.
+_WHOLE: Final = frozenset({"sessions"})
 
 #: Called with the tasks that are done, of how many, and what is done: archived, verified.
 OnProgress = Callable[[int, int, str], None]
@@ -66,7 +73,7 @@ def archive(
     resumed meanwhile, or another archive is being written there; `UsageError` if the place holds
     anything else. A repetition keeps what is finished.
     """
-    place = open_place(to)
+    place, pace = open_place(to), PacedChange(database)
     with place.writing():
         try:
             begun = database.row("begin_archive", path=path) or {}
@@ -81,10 +88,10 @@ def archive(
             content = (
                 _finished(place, number, path)
                 or _Writing(
-                    database, blobs, path, place, begun, on_progress, range_tasks, progress
+                    database, blobs, path, place, begun, on_progress, range_tasks, progress, pace
                 ).write()
             )
-        manifest = _verified(database, place, content, on_progress)
+        manifest = _verified(database, place, content, on_progress, pace)
         require_no_other(place, number)
         made = Archived(manifest, digest_of(content), _address(str(place)))
         end_archive(database, path, made, remove=False)
@@ -124,12 +131,16 @@ def _finished(place: ArchivePlace, number: str, path: str) -> bytes | None:
 
 
 def _verified(
-    database: Database, place: ArchivePlace, content: bytes, on_progress: OnProgress
+    database: Database,
+    place: ArchivePlace,
+    content: bytes,
+    on_progress: OnProgress,
+    pace: PacedChange,
 ) -> Manifest:
     """Read an archive back; raise `ArchiveDamaged` if it is not what was written."""
     seal = str(database.value("archive_seal", manifest=digest_of(content)))
     try:
-        found = checked(place, lambda done, of: on_progress(done, of, "verified"))
+        found = checked(place, lambda done, of: on_progress(done, of, "verified"), pace.rest)
     except ArchiveDamaged as error:
         raise _not_kept(error.file, error.why) from error
     if found.digest != digest_of(content) or found.seal != seal:
@@ -155,6 +166,7 @@ class _Writing:
     on_progress: OnProgress
     range_tasks: int
     progress: FinishedSteps
+    pace: PacedChange
 
     def write(self) -> bytes:
         """Write all files; return the content of the manifest."""
@@ -216,7 +228,7 @@ class _Writing:
             words |= {"after": after, "upto": step.last}
         named: dict[str, int] = {} if part else _inputs(campaign["inputs"])
         for table in RANGES if part else OF_CAMPAIGN:
-            rows = _noting(table, self._rows(f"archived_{table}", **words), named)
+            rows = _noting(table, self._slices(table, words), named)
             self._table(step, table, place, part, rows)
         self._table(step, "blobs", place, part, self._kept(kept, named))
         return step
@@ -233,6 +245,32 @@ class _Writing:
         entry = self.to.write_table(name, fill)
         if entry is not None:
             step.files.append(entry)
+
+    def _slices(self, table: str, words: dict[str, int]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a table, of a range in slices, with a rest after each.
+
+        No snapshot is held in a rest: each statement has its own.
+        """
+        with self.database.transaction() as statements:
+            for slice_words in self._slice_words(statements, table, words):
+                with statements.table(f"archived_{table}", **slice_words) as found:
+                    yield from found[1]
+                self.pace.rest()
+
+    def _slice_words(
+        self, statements: Statements, table: str, words: dict[str, int]
+    ) -> Iterator[dict[str, int]]:
+        if "upto" not in words or table in _WHOLE:
+            yield words
+            return
+        after, upto = words["after"], words["upto"]
+        while after < upto:
+            last = statements.value(
+                "archived_range", campaign=words["campaign"], after=after, most=SLICE_TASKS
+            )
+            end = upto if last is None else min(int(last), upto)
+            yield words | {"after": after, "upto": end}
+            after = end
 
     def _rows(self, name: str, **words: object) -> Iterator[tuple[Any, ...]]:
         with self.database.transaction() as statements, statements.table(name, **words) as table:

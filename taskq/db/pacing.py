@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 REST: Final = 7
 MAX_REST_S: Final = 1.0
 #: Transactions a second of others from which they are at work; keepers and views make fewer.
-_BUSY_PER_S: Final = 50.0
+_BUSY_PER_S: Final = 20.0
 _LOOK_S: Final = 1.0
 #: Transactions of a step of one's own, at most.
 _OF_STEP: Final = 2
@@ -39,19 +39,32 @@ class PacedChange:
         self._count: int | None = None
         self._steps = 0
         self._took_s = 0.0
+        self._resumed_at = time.monotonic()
+        self._has_begun = False
         self.busy = False
 
     @contextmanager
     def step(self) -> Iterator[None]:
         """Rest after the step before, then run the block as the next one."""
-        if self._steps and (self._count is None or time.monotonic() - self._looked >= _LOOK_S):
+        self._rest()
+        yield
+        self._took_s = time.monotonic() - self._resumed_at
+        self._steps += 1
+        self._has_begun = True
+
+    def rest(self) -> None:
+        """Rest after all that was done since the last rest, in a transaction that goes on."""
+        self._took_s = time.monotonic() - self._resumed_at
+        self._has_begun = True
+        self._rest()
+
+    def _rest(self) -> None:
+        is_old = self._count is None or time.monotonic() - self._looked >= _LOOK_S
+        if self._has_begun and is_old:
             self._look()
         if self.busy:
             time.sleep(min(MAX_REST_S, REST * self._took_s))
-        began = time.monotonic()
-        yield
-        self._took_s = time.monotonic() - began
-        self._steps += 1
+        self._resumed_at = time.monotonic()
 
     def _look(self) -> None:
         now = time.monotonic()

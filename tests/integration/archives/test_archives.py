@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Conflict, RetryPolicy, Seed
-from taskq.archives import tables
+from taskq.archives import tables, writing
 from taskq.archives.columns import LEFT_OUT, NOT_ARCHIVED, SOURCES, TABLES
 from taskq.db.connections import Database
 from taskq.model.errors import UnknownCampaign, UsageError
@@ -179,6 +179,20 @@ def test_repeated_archive_keeps_its_files(
     campaign.resume()
     with pytest.raises(UsageError, match="another archive"):
         archived(database, tmp_path / "a")
+
+
+@pytest.mark.usefixtures("campaign")
+def test_archive_that_reads_a_task_at_a_time_is_the_same(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It rests after each; what is read together makes no difference to what is there."""
+    whole = archived(database, tmp_path / "whole", range_tasks=5)
+    monkeypatch.setattr(writing, "SLICE_TASKS", 1)
+    Client(database).campaign("/c").resume()
+    sliced = archived(database, tmp_path / "sliced", range_tasks=5)
+    assert sliced.manifest.archive != whole.manifest.archive
+    assert sliced.manifest.files[1:] == whole.manifest.files[1:]
+    assert len(sliced.manifest.files) > 10
 
 
 def test_archive_goes_to_an_empty_folder_only(

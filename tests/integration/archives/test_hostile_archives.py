@@ -61,7 +61,7 @@ def archive(made: Path, tmp_path: Path) -> Path:
 def refused(folder: Path) -> str:
     """Return the name of the file for which an archive is refused, before a queue sees it."""
     with pytest.raises(ArchiveDamaged) as raised:
-        checked(folder, lambda *_: None)
+        checked(folder, lambda *_: None, lambda: None)
     return raised.value.file
 
 

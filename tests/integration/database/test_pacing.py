@@ -50,6 +50,22 @@ def test_change_rests_while_others_are_at_work_and_only_then(
     wait_until(lambda: not step())
 
 
+def test_change_rests_within_a_transaction_of_its_own(
+    queue: Client, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many rests there are: they count as no transactions."""
+    monkeypatch.setattr(pacing, "MAX_REST_S", 0.01)
+    pace = PacedChange(queue.database)
+
+    def rest() -> bool:
+        pace.rest()
+        return pace.busy
+
+    with at_work(database):
+        wait_until(rest)
+    wait_until(lambda: not rest())
+
+
 def test_change_of_one_step_asks_nothing(queue: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cancelled task costs no statement more."""
     asked: list[str] = []
