@@ -33,6 +33,7 @@ include {initdb_conf}
 hba_file = {hba_file}
 ident_file = {ident_file}
 cluster_name = 'taskq'
+taskq.embedded = on
 listen_addresses = ''
 unix_socket_directories = {socket_dir}
 max_connections = 300

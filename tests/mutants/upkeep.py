@@ -162,8 +162,8 @@ UPKEEP: Final = (
     Mutant(
         "suspension-counts-as-silence",
         "sql/functions/upkeep/note_serving.sql",
-        "        or p_until <> '-infinity' and p_until < v_now - interval '30 s'\n",
-        "",
+        "p_until <> '-infinity' and p_until < v_now - interval '30 s'\n",
+        "false\n",
         "What agents hold is handed out again since the server's machine slept.",
         ("tests/integration/upkeep/test_serving.py",),
     ),

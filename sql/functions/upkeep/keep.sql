@@ -30,6 +30,9 @@ declare
     v_part record;
 begin
     p_term_s := least(p_term_s, 3600);
+    if current_setting('taskq.embedded', true) = 'on' then
+        perform set_config('application_name', 'taskq keeper', false);  -- see all_have_left()
+    end if;
     select k.until, case when k.rounds > 0 then k.renewed_at end into v_until, v_last
       from taskq.keeper k
      where k.only_one

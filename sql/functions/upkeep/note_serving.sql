@@ -21,6 +21,7 @@ begin
            since = v_now
      where v_own not in (0, s.timeline)
         or p_until <> '-infinity' and p_until < v_now - interval '30 s'
+           and not taskq.all_have_left(p_until)
         or taskq.believed(p_until, v_now) is null;
 end
 $$;
