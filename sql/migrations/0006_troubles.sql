@@ -99,7 +99,7 @@ create table taskq.notify_rule (
     constraint notify_rule_name_form check (name ~ '^[a-z0-9][a-z0-9-]{0,39}$'),
     constraint notify_rule_events_known check (
         cardinality(events) between 1 and 10
-        and events <@ array['finished', 'paused', 'no-agents', 'failing', 'slow', 'trouble', 'disk']),
+        and events <@ array['finished', 'paused', 'no-agents', 'failing', 'slow', 'trouble', 'disk', 'removal']),
     constraint notify_rule_target_form check (
         target ~ '^(mail|webhook|command):[!-~]+$' and length(target) <= 1000),
     constraint notify_rule_after_range check (after_s between 0 and 2592000),

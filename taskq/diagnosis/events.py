@@ -13,6 +13,7 @@ from typing import Final
 from taskq.diagnosis.reasons import Reason
 
 DISK: Final = "disk"
+REMOVAL: Final = "removal"
 TEST: Final = "test"
 #: Where a reason belongs that no other word names.
 TROUBLE: Final = "trouble"
@@ -64,13 +65,14 @@ EVENTS: Final = (
         f"{DISK} server-disk",
         "a disk that the queue needs is nearly full, or will be within a day",
     ),
+    _event(REMOVAL, 0, REMOVAL, "a campaign that ended long ago is removed within a day"),
 )
 BY_NAME: Final = {event.name: event for event in EVENTS}
 _BY_CODE: Final = {code: event for event in EVENTS for code in event.codes} | {
     TEST: _event(TEST, 0, TEST, "somebody has asked for it")
 }
 #: Codes of news in which nothing is wrong.
-NEWS: Final = BY_NAME["finished"].codes
+NEWS: Final = BY_NAME["finished"].codes | BY_NAME[REMOVAL].codes
 _REPORTED: Final = NEWS | BY_NAME["paused"].codes
 
 
@@ -83,7 +85,7 @@ def event_of(reason: Reason) -> EventKind | None:
     """Return the event that reports a reason; None if nobody needs a message.
 
     A reason is reported if tasks do not run because of it, or something is broken; and in any case
-    if all tasks have ended, or a campaign is not open.
+    if all tasks have ended, a campaign is not open, or one is removed soon.
     """
     if reason.code in _USUAL or not (reason.blocks or reason.lost or reason.code in _REPORTED):
         return None

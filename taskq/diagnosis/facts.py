@@ -236,6 +236,7 @@ class Facts:
     first_attempts: Sequence[FirstAttempts]
     past: Past | None
     retention: RetentionDate | None
+    removals: Sequence[RetentionDate]
     blockers: Sequence[Blocker]
     server: Sequence[Checked]
     windows: Sequence[MaintenanceWindow]
@@ -329,6 +330,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         else [],
         past=None if past is None else Past(**past),
         retention=None if retention is None else RetentionDate(**retention),
+        removals=[RetentionDate(**row) for row in rows("explain_removals")],
         blockers=read_blockers(snapshot) if whole else [],
         server=server_faults(snapshot) if whole and path == "/" else [],
         windows=read_windows(snapshot, path),

@@ -27,6 +27,7 @@ from taskq.diagnosis.maintenance import announced
 from taskq.diagnosis.obstacles import closed, obstacles
 from taskq.diagnosis.partial_bans import left_out
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
+from taskq.diagnosis.removals import removals, soon_removed
 from taskq.diagnosis.speed import held_elsewhere, idle_slots, smaller_batches, speed
 from taskq.diagnosis.unjudged import unjudged, with_windows
 from taskq.diagnosis.wrong_results import odd_results
@@ -74,6 +75,7 @@ def explain_campaign(facts: Facts) -> Explanation:
         reasons += smaller_batches(facts)
         reasons += held_elsewhere(facts)
     reasons += _server(facts)
+    reasons += removals(facts)
     reasons += announced(facts.windows)
     reasons.sort(
         key=lambda reason: (
@@ -160,7 +162,7 @@ def _ended(facts: Facts) -> Iterator[Reason]:
                 commands.append(command("retry", path))
         if status.cancelled:
             commands.append(command("retry", path, "--status", "cancelled"))
-        if facts.retention is not None:
+        if facts.retention is not None and facts.retention not in soon_removed(facts):
             text += f" It is removed {facts.retention.words(path)}."
         figures = {name: getattr(status, name) for name in FINAL}
         yield Reason("finished", text, number, False, commands=commands, figures=figures)

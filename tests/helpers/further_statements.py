@@ -49,6 +49,7 @@ def further_values(
         ),
         "begin_removal": (0, {"path": "/new"}),
         "retention": (0, {"path": "/new"}),
+        "explain_removals": (0, {"path": "/new", "limit": 10}),
         "retain": (page, {"campaign": campaign, "after": 0, "limit": page}),
         "removed_campaigns": (0, {"path": "/new", "below": True, "most": 10}),
         "restore_rows": (

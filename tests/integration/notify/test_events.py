@@ -153,7 +153,7 @@ def test_event_that_recurs_within_ten_minutes_is_not_reported_again(
     assert found() == [("draining", "/c")]
     postgres.execute(stay)
     assert found() == []
-    pass_by(postgres, 599)
+    pass_by(postgres, 400)
     postgres.execute(drain)
     assert found() == []
     postgres.execute(stay)
@@ -171,15 +171,15 @@ def test_event_that_does_not_last_is_not_reported(
     rules.add("one", "/c", [*BY_NAME], TARGET)
     campaign.seed([{"n": 1}])
     assert found() == []
-    pass_by(postgres, 299)
+    pass_by(postgres, 200)
     assert found() == []
     agent = hire()
     assert found() == []
     postgres.execute("update taskq.session set drain = true")
     assert found() == []
-    pass_by(postgres, 299)
+    pass_by(postgres, 200)
     assert found() == []
-    pass_by(postgres, 2)
+    pass_by(postgres, 100)
     assert found() == [("draining", "/c")]
     postgres.execute("update taskq.session set drain = false")
     agent.done(agent.claim(1)[0])
