@@ -27,13 +27,14 @@ as $$
 declare
     v_until timestamptz;
     v_last timestamptz;
+    v_same boolean;
     v_part record;
 begin
     p_term_s := least(p_term_s, 3600);
     if current_setting('taskq.embedded', true) = 'on' then
         perform set_config('application_name', 'taskq keeper', false);  -- see all_have_left()
     end if;
-    select k.until, case when k.rounds > 0 then k.renewed_at end into v_until, v_last
+    select k.until, case when k.rounds > 0 then k.renewed_at end, k.holder = p_holder into v_until, v_last, v_same
       from taskq.keeper k
      where k.only_one
        and (k.holder = p_holder or k.until < clock_timestamp()
@@ -49,7 +50,7 @@ begin
            renewed_at = clock_timestamp(),
            rounds = rounds + 1
      where only_one;
-    perform taskq.note_serving(v_until);
+    perform taskq.note_serving(v_until, v_same);
     perform taskq.note_stall(v_last);
     v_until := coalesce(taskq.believed(v_until, clock_timestamp()), clock_timestamp());
     -- From a little back, or from when the last keeper's term ended; once a minute or so, all that is left.

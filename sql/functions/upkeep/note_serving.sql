@@ -1,12 +1,13 @@
--- note_serving(until): records since when this server has been serving: after it took over from another, or
+-- note_serving(until, same): records since when this server has been serving: after it took over from another, or
 -- its timelines began again; after a time in which no keeper acted, such as a suspended machine; and after the
 -- clock was set back. Called by the keeper before it expires sessions.
 --
 -- until: when the term of the last keeper ended or ends; -infinity: there was none. Another keeper takes over within
--- half a minute, see taskq/upkeep/keeper.py, so a longer time without one is no such change.
+-- half a minute, see taskq/upkeep/keeper.py, so a longer time without one is no such change. same: whether that
+-- keeper is the one that calls: it was suspended, and agents with it.
 --
 -- Locks: the row of `serving`, after such a change; else nothing is written.
-create or replace function taskq.note_serving(p_until timestamptz)
+create or replace function taskq.note_serving(p_until timestamptz, p_same boolean)
 returns void
 language plpgsql
 as $$
@@ -21,7 +22,7 @@ begin
            since = v_now
      where v_own not in (0, s.timeline)
         or p_until <> '-infinity' and p_until < v_now - interval '30 s'
-           and not taskq.all_have_left(p_until)
+           and (p_same or not taskq.all_have_left(p_until))
         or taskq.believed(p_until, v_now) is null;
 end
 $$;
