@@ -66,7 +66,8 @@ class FailureVerdict:
     other campaigns work at these places. since: when attempts began to fail so, at these places if
     there are some; first_task: the least id of the tasks that did then; is_new: whether none, or
     far fewer, failed so before. cost: the core-hours that it costs in an hour. All None if the sums
-    of ended attempts do not have it yet.
+    of ended attempts do not have it yet. cleared: hosts or sites that fail more since they got more
+    of the tasks that fail anywhere.
     """
 
     campaign: str
@@ -90,6 +91,7 @@ class FailureVerdict:
     first_task: int | None = field(default=None, kw_only=True)
     is_new: bool | None = field(default=None, kw_only=True)
     cost: float | None = field(default=None, kw_only=True)
+    cleared: Sequence[str] = field(default=(), kw_only=True)
 
     @property
     def place_kind(self) -> PlaceKind | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
 from taskq.diagnosis.blame import FailureVerdict
+from taskq.diagnosis.changes import CampaignChange, change_before
 from taskq.diagnosis.facts import Facts
 from taskq.diagnosis.reasons import Reason, brief, known_sum, some
 from taskq.model.words import command, instant
@@ -16,11 +17,19 @@ _MOST: Final = 5
 _AT_ONCE: Final = timedelta(minutes=10)
 
 
-def began(verdict: FailureVerdict) -> str:
+def began(verdict: FailureVerdict, changes: Sequence[CampaignChange] = ()) -> str:
     """Return since when attempts fail so, as an end of a phrase; empty if that is unknown."""
     if verdict.since is None:
         return ""
-    return f" {'' if verdict.is_new else 'ever '}since {instant(verdict.since)}"
+    change = change_before(changes, verdict.campaign, verdict.since)
+    after = f", after {change.text}" if change else ""
+    return f" {'' if verdict.is_new else 'ever '}since {instant(verdict.since)}{after}"
+
+
+def changed(facts: Facts, verdicts: Iterable[FailureVerdict]) -> list[str]:
+    """Return the commands that show the changes after which attempts fail so."""
+    found = [change_before(facts.changes, it.campaign, it.since) for it in verdicts]
+    return [*dict.fromkeys(line for it in found if it for line in it.commands)]
 
 
 def further_classes(
@@ -45,7 +54,7 @@ def further_classes(
     rest.sort(key=lambda it: (-(it.cost or 0.0), -it.attempts))
     groups = _by_cause(rest)
     for group in groups[:_MOST]:
-        yield _reason(group)
+        yield _reason(facts, group)
     if more := [it for group in groups[_MOST:] for it in group]:
         yield Reason(
             "failing-class",
@@ -76,10 +85,11 @@ def _by_cause(verdicts: Sequence[FailureVerdict]) -> list[list[FailureVerdict]]:
     return groups
 
 
-def _reason(group: Sequence[FailureVerdict]) -> Reason:
+def _reason(facts: Facts, group: Sequence[FailureVerdict]) -> Reason:
     first = group[0]
     campaigns = [it.campaign for it in group]
-    text = f"{first.error_class or '(none)'} in {some(campaigns)}{began(first)}: {first.fault}: "
+    text = f"{first.error_class or '(none)'} in {some(campaigns)}"
+    text += f"{began(first, facts.changes)}: {first.fault}: "
     text += f"{', '.join([*first.places[:_MOST], first.why])}."
     if first.message:
         text += f" The latest: {brief(first.message)}."
@@ -91,6 +101,7 @@ def _reason(group: Sequence[FailureVerdict]) -> Reason:
         lost=sum(it.attempts for it in group),
         commands=[
             command("failures", first.campaign),
+            *changed(facts, group[:_MOST]),
             *dict.fromkeys(it for it in [*proposals, *remedies] if it),
         ],
         figures={"class": first.error_class, "campaign": first.campaign},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -113,11 +113,37 @@ class PastEnds:
 
     def onset_at(self, kind: PlaceKind, name: str, campaign: str, error_class: str) -> Onset | None:
         """Return the same of a host or site."""
+        its = [it for it in self._at(kind, name) if it.campaign == campaign]
+        return onset(windows(its, error_class))
+
+    def first_at(self, kind: PlaceKind, name: str) -> datetime | None:
+        """Return when the first attempt ended at a host or site; None if the sums have none."""
+        return min((it.first_at for it in self._at(kind, name) if it.first_at), default=None)
+
+    def slower_since(self, kind: PlaceKind, name: str) -> datetime | None:
+        """Return since when attempts take longer at a host or site than they did; else None."""
+        its: dict[str | None, list[EndSum]] = defaultdict(list)
+        for it in self._at(kind, name):
+            if it.outcome == "done":
+                its[it.campaign].append(it)
+        steps = [
+            step(_numbers((it, it.attempts, it.logs, it.squares) for it in some))
+            for some in its.values()
+        ]
+        found = [it.since for it in steps if it and it.after - it.before >= math.log(_NOTABLE)]
+        return min(found, default=None)
+
+    def _at(self, kind: PlaceKind, name: str) -> list[EndSum]:
         if name not in self._of_places[kind]:
             found = self._read([kind, "campaign", "time"], self.until - _PAST, [name])
             self._of_places[kind][name] = found
-        its = [it for it in self._of_places[kind][name] if it.campaign == campaign]
-        return onset(windows(its, error_class))
+        return self._of_places[kind][name]
+
+    def unranked_since(self, campaign: str, shapes: Collection[str]) -> datetime | None:
+        """Return since when results have these shapes; None if the sums have none."""
+        its = [it for it in self._of_campaigns.get(campaign, ()) if it.outcome == "done"]
+        found = onset(_windows(its, lambda it: it.sort in shapes))
+        return None if found is None else found.since
 
     def cost(self, campaign: str, error_class: str, since: datetime | None) -> float | None:
         """Return the core-hours that a class costs in an hour, lately; None if they are unknown."""
@@ -194,10 +220,21 @@ class PastEnds:
                 found.append(Move(campaign, "results", moved))
         return found
 
+    def releases(self, campaign: str) -> Sequence[EndSum]:
+        """Return how attempts of a campaign ended, by the release of their agents and time."""
+        return self._of_releases.get(campaign, ())
+
     @cached_property
     def _of_campaigns(self) -> Mapping[str, list[EndSum]]:
         found: dict[str, list[EndSum]] = defaultdict(list)
         for it in self._read(["campaign", "time"], self.until - _PAST):
+            found[it.campaign or ""].append(it)
+        return found
+
+    @cached_property
+    def _of_releases(self) -> Mapping[str, list[EndSum]]:
+        found: dict[str, list[EndSum]] = defaultdict(list)
+        for it in self._read(["campaign", "release", "time"], self.until - _PAST):
             found[it.campaign or ""].append(it)
         return found
 
@@ -209,13 +246,18 @@ class PastEnds:
 
 def windows(sums: Iterable[EndSum], error_class: str) -> list[Window]:
     """Return by time how many attempts ended in a class, of all that succeeded or failed."""
+    its = [it for it in sums if it.outcome in TELLING]
+    return _windows(its, lambda it: it.outcome in BAD and it.sort == error_class)
+
+
+def _windows(sums: Iterable[EndSum], is_part: Callable[[EndSum], bool]) -> list[Window]:
     wholes: dict[datetime, int] = defaultdict(int)
     parts: dict[datetime, list[EndSum]] = defaultdict(list)
     for it in sums:
-        if it.starts is None or it.outcome not in TELLING:
+        if it.starts is None:
             continue
         wholes[it.starts] += it.attempts
-        if it.outcome in BAD and it.sort == error_class:
+        if is_part(it):
             parts[it.starts].append(it)
     return [
         Window(

@@ -19,6 +19,7 @@ from taskq.db.rows import Row
 from taskq.db.standby import StandbyReads
 from taskq.diagnosis.blockers import LOCK_WAIT_S, Blocker, read_blockers
 from taskq.diagnosis.campaign_tree import read_tree
+from taskq.diagnosis.changes import CampaignChange, read_changes
 from taskq.diagnosis.fleet import Findings, Fleet
 from taskq.diagnosis.forecast import Forecast
 from taskq.diagnosis.maintenance import MaintenanceWindow, read_windows
@@ -209,6 +210,7 @@ class Facts:
     longest first, at most `MAX_OVERDUE`. first_attempts: of campaigns where some failed within
     minutes. past: None if unknown. blockers: sessions of PostgreSQL for which others wait. server:
     faults of the server, for the whole queue only. windows: of maintenance, also lately ended.
+    changes: of campaigns, within a day, latest first.
     """
 
     status: Status
@@ -240,6 +242,7 @@ class Facts:
     blockers: Sequence[Blocker]
     server: Sequence[Checked]
     windows: Sequence[MaintenanceWindow]
+    changes: Sequence[CampaignChange]
 
     @property
     def slots(self) -> int:
@@ -334,6 +337,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         blockers=read_blockers(snapshot) if whole else [],
         server=server_faults(snapshot) if whole and path == "/" else [],
         windows=read_windows(snapshot, path),
+        changes=read_changes(snapshot, path),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from taskq.diagnosis import costs
 from taskq.diagnosis.bans import for_campaign
 from taskq.diagnosis.blame import FailureVerdict
-from taskq.diagnosis.classes import began, further_classes
+from taskq.diagnosis.classes import began, changed, further_classes
 from taskq.diagnosis.facts import Facts, FailedTasks
 from taskq.diagnosis.fleet import Findings
 from taskq.diagnosis.hanging import overdue
@@ -18,6 +18,7 @@ from taskq.diagnosis.judging import is_split, split_words
 from taskq.diagnosis.moved import moved
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Reason, brief, known_sum, some, verb
+from taskq.diagnosis.slow_places import figures_of, slow_places
 from taskq.diagnosis.wrong_results import odd_results
 from taskq.model.words import command, counted, percent
 
@@ -41,7 +42,7 @@ def faults(facts: Facts) -> Iterator[Reason]:
     yield from further_classes(facts, verdicts_on_failed(facts), failing_places(facts))
     yield from moved(facts.findings.moves)
     yield from _failing(facts, facts.findings)
-    yield from _slow(facts, facts.findings)
+    yield from slow_places(facts, facts.findings)
 
 
 def fault_clauses(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
@@ -116,7 +117,7 @@ def _named(facts: Facts, verdict: FailureVerdict) -> str:
         name += f" in {verdict.campaign}"
     if verdict.message:
         name += f" ({brief(verdict.message)})"
-    return f"{name}{began(verdict)}"
+    return f"{name}{began(verdict, facts.changes)}"
 
 
 def verdicts_on_failed(facts: Facts) -> list[FailureVerdict]:
@@ -187,6 +188,7 @@ def _failed(facts: Facts) -> Iterator[Reason]:
         lost=failed or sum(verdict.attempts for verdict in verdicts),
         commands=[
             command("failures", path),
+            *changed(facts, [*verdicts, *spread]),
             *histories(unclear),
             *repairs(verdicts),
             *after,
@@ -253,7 +255,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
                 f"then{slowed}.",
                 lost=place.bad,
                 commands=[command("failures", path), *([place.proposal] if place.proposal else [])],
-                figures=_figures(place),
+                figures=figures_of(place),
                 since=place.since,
                 cost=costs.of_places([place]),
             )
@@ -265,7 +267,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
                 commands=[
                     command(place.kind, "unban", *for_campaign(place.ban.path), names=[place.name])
                 ],
-                figures=_figures(place),
+                figures=figures_of(place),
             )
     if len(hosts) > _MOST_SHOWN:
         more = hosts[_MOST_SHOWN:]
@@ -307,59 +309,9 @@ def failing_places(facts: Facts) -> set[str]:
     return {place.name for place in [*sites, *hosts]}
 
 
-def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
-    """Say which sites are slow, and which hosts at others."""
-    path = facts.status.path
-    sites = [site for site in findings.sites if site.is_slow and site.ban is None]
-    theirs = {site.name for site in sites}
-    hosts = [host for host in findings.hosts if host.is_slow and host.ban is None]
-    hosts = [host for host in hosts if host.site not in theirs and not host.is_failing]
-    for site in [site for site in sites if not site.is_failing][:_MOST_SHOWN]:
-        text = f"Site {site.name}: {site.verdict}"
-        text += f"; {site.loss}" if site.loss else ""
-        yield Reason(
-            "slow-site",
-            f"{text}. Look at its hosts first.",
-            lost=_lost([site]),
-            commands=[command("host", "list", path), command("site", "list", path)],
-            figures=_figures(site),
-            cost=costs.of_places([site]),
-        )
-    if hosts:
-        times = max(host.slow.times for host in hosts if host.slow)
-        number = len(hosts)
-        yield Reason(
-            "slow-host",
-            f"Tasks take {'up to ' if number > 1 else ''}{times:.1f} times as long as elsewhere on "
-            f"{counted(number, 'host')} ({some([host.name for host in hosts])}); "
-            f"{verb(number, 'it is', 'they are')} at no slow site.",
-            lost=_lost(hosts),
-            commands=[command("host", "list", path)],
-            figures={"hosts": number},
-            cost=costs.of_places(hosts),
-        )
-
-
 def usual_run_s(facts: Facts) -> float | None:
     """Return the typical run time of successful attempts, a geometric mean; None if unknown."""
     hosts = [] if facts.findings is None else facts.findings.hosts
     ran = [(host.attempts - host.bad, host.run_s) for host in hosts if host.run_s]
     number = sum(done for done, _ in ran)
     return math.exp(sum(done * math.log(run_s) for done, run_s in ran) / number) if number else None
-
-
-def _lost(places: Sequence[Place]) -> int:
-    """Return how many more attempts slow places could have made as fast ones."""
-    return round(
-        sum((place.attempts - place.bad) * (place.slow.times - 1) for place in places if place.slow)
-    )
-
-
-def _figures(place: Place) -> dict[str, object]:
-    return {
-        place.kind: place.name,
-        "attempts": place.attempts,
-        "bad": place.bad,
-        "times": place.slow.times if place.slow else None,
-        "work": place.work,
-    }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -14,11 +15,16 @@ from taskq.diagnosis.blame import FailureVerdict, blame
 from taskq.diagnosis.elsewhere import OtherCampaigns
 from taskq.diagnosis.ends import Move, PastEnds
 from taskq.diagnosis.idle import IdleHost, idle_hosts
+from taskq.diagnosis.judging import NOTABLE
 from taskq.diagnosis.odd_readings import OddReader, OddReadings, read_odd_results
 from taskq.diagnosis.odd_results import OddResults
+from taskq.diagnosis.onset import risen
 from taskq.diagnosis.places import LostHost, Place, Presence, by_trouble, compare_places
 from taskq.diagnosis.raised_limits import TaskFates
+from taskq.diagnosis.releases import by_release
+from taskq.diagnosis.result_shapes import OddShapes
 from taskq.diagnosis.sample import MOST, Sample, read_sample
+from taskq.diagnosis.sizes import read_sizes, with_sizes
 from taskq.model.errors import UsageError
 from taskq.model.seed import check_path
 
@@ -26,6 +32,8 @@ MAX_HOSTS: Final = 50_000
 MAX_LOST: Final = 1_000
 MOST_MESSAGES: Final = 5
 """Failing places whose message is looked up."""
+LEAST_SIZED: Final = 16
+"""Attempts of a class from which on it is looked whether they fail by the size of tasks."""
 MOST_DATED: Final = 3
 """Places at fault whose beginnings are looked up."""
 MOST_FAILURES: Final = 1_000
@@ -140,11 +148,15 @@ class Fleet:
         past, present = PastEnds(self._database, path), self._presence(path)
         sample = past.with_sums(read_sample(self._database, path, ended))
         bans, odd = self.bans(), self._read_odd(self._database, path)
+        failures = self._judged(path, limit, sample, bans, past)
+        by_size = {(it.campaign, it.error_class): it.cleared for it in failures if it.cleared}
+        hosts = self._compared("host", present, sample, bans, past, path=path, odd=odd.hosts)
+        sites = self._compared("site", present, sample, bans, past, path=path)
         return Findings(
-            hosts=self._compared("host", present, sample, bans, past, path=path, odd=odd.hosts),
-            sites=self._compared("site", present, sample, bans, past, path=path),
-            failures=self._judged(path, limit, sample, bans, past),
-            odd=odd,
+            hosts=[_without_sizes(it, by_size) for it in hosts],
+            sites=[_without_sizes(it, by_size) for it in sites],
+            failures=failures,
+            odd=replace(odd, shapes=[_dated_shapes(it, past) for it in odd.shapes]),
             moves=past.moves(),
             idle=idle_hosts(sample.groups if sample.by_session is None else sample.by_session),
         )
@@ -163,10 +175,12 @@ class Fleet:
         others = OtherCampaigns(self._database, path, sample)
         rows = self._database.rows("failing_tasks", path=path, most=MOST)
         fates = [TaskFates(**row) for row in rows]
-        verdicts = [
-            _dated(verdict, past)
-            for verdict in blame(sample.groups, fates, limit, bans, sample.size)
-        ]
+        found = blame(sample.groups, fates, limit, bans, sample.size)
+        verdicts = [_dated(verdict, past, len(found)) for verdict in found]
+        if any(verdict.attempts >= LEAST_SIZED for verdict in verdicts[:MOST_MESSAGES]):
+            first = verdicts[:MOST_MESSAGES]
+            sites = {group.host: group.site for group in sample.groups}
+            verdicts[: len(first)] = with_sizes(first, read_sizes(self._database, path), sites)
         for number, verdict in enumerate(verdicts[:MOST_MESSAGES]):
             if verdict.says_all:
                 continue
@@ -221,7 +235,28 @@ class Fleet:
                 places[number] = replace(
                     place, message=message, since=None if begun is None else begun.since
                 )
+        slow = [number for number, place in enumerate(places) if place.is_slow and not place.since]
+        for number in slow[:MOST_DATED]:
+            since = self._slow_since(path, kind, places[number].name, past)
+            places[number] = replace(places[number], since=since)
         return places
+
+    def _slow_since(self, path: str, kind: PlaceKind, name: str, past: PastEnds) -> datetime | None:
+        """Return since when attempts take long at a slow place; None if nothing is known of it.
+
+        If their times have not risen there, as far as is known, it is since the first of them.
+        """
+        rows = self._database.rows("place_runs", path=path, kind=kind, name=name, most=MOST)
+        runs = [
+            sorted(zip(row["began_at"], map(math.log, row["run_s"]), strict=True)) for row in rows
+        ]
+        rises = [found for its in runs if (found := risen(its, math.log(NOTABLE)))]
+        if rises or (found := past.slower_since(kind, name)):
+            return min(rises, default=found)
+        begins = [its[0][0] for its in runs if its]
+        if (first := past.first_at(kind, name)) is not None:
+            begins.append(first)
+        return min(begins, default=None)
 
     def _message(self, campaign: str, host: str | None, error_class: str) -> str:
         """Return the last message of the latest failure of a class, on a host or on any.
@@ -238,7 +273,20 @@ class Fleet:
         return "" if found is None else found["line"] or found["error"] or ""
 
 
-def _dated(verdict: FailureVerdict, past: PastEnds) -> FailureVerdict:
+def _without_sizes(place: Place, by_size: Mapping[tuple[str, str], Sequence[str]]) -> Place:
+    """Return a place; without the verdict that more fails, if that is due to its tasks' sizes."""
+    cleared = place.worst is not None and place.name in by_size.get(place.worst, ())
+    return replace(place, failing=None) if cleared else place
+
+
+def _dated_shapes(found: OddShapes, past: PastEnds) -> OddShapes:
+    """Return results that cannot be ranked with since when there are some, as the sums know it."""
+    since = past.unranked_since(found.campaign, found.shapes) if found.shapes else None
+    its = [it for it in (since, found.since) if it]
+    return replace(found, since=min(its, default=None))
+
+
+def _dated(verdict: FailureVerdict, past: PastEnds, looks: int) -> FailureVerdict:
     """Return a verdict with since when it is so, and what that costs."""
     campaign, error_class, kind = verdict.campaign, verdict.error_class, verdict.place_kind
     if kind is None:
@@ -250,6 +298,10 @@ def _dated(verdict: FailureVerdict, past: PastEnds) -> FailureVerdict:
         begun = min((it for it in its if it), key=lambda it: it.since, default=None)
     since = None if begun is None else begun.since
     why = verdict.why
+    if verdict.attempts >= LEAST_SIZED and (
+        release := by_release(past.releases(campaign), error_class, looks)
+    ):
+        why += f"; {release}"
     if kind is None and (where := past.is_apart(campaign, error_class)):
         why += f"; these tasks were seeded {where} all that succeeded: it may be these tasks, or "
         why += "the time when they ran"

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from taskq.diagnosis import clauses
 from taskq.diagnosis.blocked import Blocked
+from taskq.diagnosis.changes import dated
 from taskq.diagnosis.facts import MAX_NAMED, AgentKind, CampaignFacts, ClosedCampaign, Facts
 from taskq.diagnosis.lost import token_renewal
 from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb
@@ -18,6 +19,25 @@ from taskq_agent.units import in_bytes
 
 _MOST_SHOWN: Final = 3
 
+#: Settings of campaigns that make an obstacle.
+_SETTINGS: Final[dict[str, tuple[str, ...]]] = {
+    "no-handler": ("handler",),
+    "max-running": ("max_running",),
+    "max-running-per-site": ("max_running_per_site",),
+    "named-limit": ("named_limits",),
+    "tags": (
+        "requires",
+        "cores",
+        "memory",
+        "gpus",
+        "gpu_memory",
+        "named_resources",
+        "require",
+        "require_files",
+        "checkpoint_bytes",
+        "output_bytes",
+    ),
+}
 #: An obstacle that campaigns may have in common: its kind, and its details.
 Obstacle: TypeAlias = tuple[str, tuple[str, ...]]
 
@@ -37,7 +57,8 @@ def obstacles(facts: Facts) -> tuple[list[Reason], list[CampaignFacts]]:
     reasons = []
     for (kind, detail), campaigns in blocked.items():
         alike = Blocked(facts, detail, campaigns)
-        reasons.append(_REASONS[kind](alike))
+        paths = {it.path for it in campaigns}
+        reasons.append(dated(_REASONS[kind](alike), facts.changes, paths, _SETTINGS.get(kind, ())))
         if kind == "no-agents":
             reasons += _tokens(facts, alike.tasks)
     reasons += closed(facts, (detail[0] for kind, detail in blocked if kind == "closed"))
@@ -137,9 +158,11 @@ def _closed(blocked: Blocked) -> Reason:
     inside = [it.path for it in blocked.facts.closed if it.path != path and is_within(own, it.path)]
     commands += [command("campaign", "resume", it) for it in inside if is_within(it, path)]
     figures = {"closed": path, "by_itself": campaign.paused_why is not None}
+    reason = Reason(campaign.status, f"{why}.", commands=commands, figures=figures)
     if blocked.tasks:
-        return blocked.reason(campaign.status, why, commands, figures)
-    return Reason(campaign.status, f"{why}.", commands=commands, figures=figures)
+        reason = blocked.reason(campaign.status, why, commands, figures)
+    by_people = campaign.paused_why is None
+    return dated(reason, blocked.facts.changes, [path] if by_people else [], ["status"])
 
 
 def _no_handler(blocked: Blocked) -> Reason:

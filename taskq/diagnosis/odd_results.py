@@ -17,10 +17,11 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import datetime
-from itertools import islice
+from itertools import accumulate, islice
 from operator import attrgetter
 from statistics import median
 from typing import Final, TypeAlias
@@ -67,7 +68,7 @@ class OddResults:
     """A host whose results cannot be right, in one campaign.
 
     results: how many were compared. field: the number that is compared; empty for whole results.
-    constant: whether all are equal. evidence: in words.
+    constant: whether all are equal. evidence: in words. since: when the first of these was claimed.
     """
 
     campaign: str
@@ -76,6 +77,7 @@ class OddResults:
     field: str
     constant: bool
     evidence: str
+    since: datetime | None = dataclass_field(default=None, kw_only=True)
 
     @property
     def remedy(self) -> str:
@@ -125,7 +127,10 @@ def _of_campaign(hosts: Sequence[HostResults]) -> list[OddResults]:
             for result in results
             if result.host not in constant and not math.isnan(result.number)
         ]
-        found.extend(_distant(rest, hosts[0].campaign, field))
+        claims = {
+            place: at for host in hosts for place, at in zip(host.places, host.claims, strict=False)
+        }
+        found.extend(_distant(rest, hosts[0].campaign, field, claims))
     odd = sum(result.results for result in found)
     return [] if len(hosts) > 2 and odd > _MOST_ODD * len(results) else found  # noqa: PLR2004
 
@@ -157,33 +162,45 @@ def _stretches(results: Sequence[_One]) -> Iterator[_Stretch]:
 def _constant(
     results: Sequence[_One], hosts: Sequence[HostResults], field: str
 ) -> Iterator[OddResults]:
-    """Yield the hosts whose results are all equal, though few next to them are."""
-    same = {group.host: group for group in hosts if len(set(group.digests)) == 1}
-    same = {host: group for host, group in same.items() if len(group.places) >= _LEAST_CONSTANT}
+    """Yield the hosts whose latest results are all equal, though few next to them are."""
+    equal = {group.host: _equal_at_last(group.digests) for group in hosts}
+    same = {group.host: group for group in hosts if equal[group.host] >= _LEAST_CONSTANT}
+    begins = {host: group.places[-equal[host]] for host, group in same.items()}
     stretches: dict[str, list[dict[int, int]]] = defaultdict(list)
     for own, others in _stretches(results) if same else ():
-        if own[0].host in same:
+        if own[0].host in same and own[-1].place >= begins[own[0].host]:
             stretches[own[0].host].append({it.place: it.digest for it in others})
     for host, group in same.items():
         near = {place: digest for some in stretches[host] for place, digest in some.items()}
         if len(near) < _LEAST_CONSTANT or len(stretches[host]) < _LEAST_STRETCHES:
             continue
-        number = len(group.places)
+        number = equal[host]
         most = Counter(near.values()).most_common(1)[0][1]
         chance = (most + 1) / (len(near) + 1)
         # Equal results of one stretch may have one cause; those of several, hardly.
         if chance ** (min(number, 3 * len(stretches[host])) - 1) > _CHANCE:
             continue
-        value = group.numbers[0]
+        value = group.numbers[-1]
+        which = "all" if number == len(group.places) else "the latest"
         text = f"have {field} {value:g}" if field and value is not None else "are one value"
         evidence = (
-            f"all {number:,} results that were looked at {text}; of {len(near):,} results of "
+            f"{which} {number:,} results that were looked at {text}; of {len(near):,} results of "
             f"other hosts next to them, at most {most:,} are equal"
         )
-        yield OddResults(group.campaign, host, number, field, True, evidence)
+        since = group.claims[-number] if group.claims else None
+        yield OddResults(group.campaign, host, number, field, True, evidence, since=since)
 
 
-def _distant(results: Sequence[_One], campaign: str, field: str) -> Iterator[OddResults]:
+def _equal_at_last(digests: Sequence[int]) -> int:
+    """Return how many of the latest results are equal."""
+    return next(
+        (n for n, digest in enumerate(reversed(digests)) if digest != digests[-1]), len(digests)
+    )
+
+
+def _distant(
+    results: Sequence[_One], campaign: str, field: str, claims: Mapping[int, datetime]
+) -> Iterator[OddResults]:
     """Yield the hosts whose numbers lie far from those of their neighbours."""
     numbers: dict[str, list[float]] = defaultdict(list)
     for result in results:
@@ -193,9 +210,11 @@ def _distant(results: Sequence[_One], campaign: str, field: str) -> Iterator[Odd
     # By host, of each stretch: by how much the share of pairs in which its numbers exceed those
     # next to them differs from a half; and the variance of that share.
     compared: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    places: dict[str, list[int]] = defaultdict(list)
     for own, near in _stretches(results):
         if len(near) == 2 * _NEAR:
             compared[own[0].host].append(_compared(own, near))
+            places[own[0].host].append(own[0].place)
     squares = {
         host: sum(share**2 / variance for share, variance in some)
         for host, some in compared.items()
@@ -215,7 +234,23 @@ def _distant(results: Sequence[_One], campaign: str, field: str) -> Iterator[Odd
             f"it in {percent(0.5 + abs(effect))} of comparisons: the median is "
             f"{median(numbers[host]):.6g}, elsewhere {median(others):.6g}"
         )
-        yield OddResults(campaign, host, len(numbers[host]), field, False, evidence)
+        begun = places[host][_begins([share for share, _ in some])]
+        yield OddResults(
+            *(campaign, host, len(numbers[host]), field, False, evidence), since=claims.get(begun)
+        )
+
+
+def _begins(shares: Sequence[float]) -> int:
+    """Return the stretch from which on numbers lie apart; before it they lie among the others."""
+    sums = [0.0, *accumulate(shares)]
+    last, number = sums[-1], len(shares)
+
+    def gap(cut: int) -> float:
+        return abs((last - sums[cut]) / (number - cut) - sums[cut] / cut)
+
+    cuts = range(_LEAST_STRETCHES, number - _LEAST_STRETCHES + 1)
+    cut = max(cuts, key=gap, default=0)
+    return cut if cut and gap(cut) >= _EFFECT and abs(sums[cut] / cut) < _EFFECT / 2 else 0
 
 
 def _compared(own: Sequence[_One], near: Sequence[_One]) -> tuple[float, float]:

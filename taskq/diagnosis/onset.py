@@ -26,6 +26,9 @@ _STEP: Final = 6.0
 _LEAST_BEFORE: Final = 3
 _LEAST_AFTER: Final = 2
 _LEAST_NUMBERS: Final = 8
+#: Numbers on both sides of a rise; and the least variance that is believed of one side.
+_LEAST_RISEN: Final = 5
+_LEAST_SPREAD: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +93,13 @@ def _moved(windows: Sequence[Window]) -> int | None:
     """Return the first window in which the share is larger than before; None if it is the same."""
     parts = [0, *accumulate(window.part for window in windows)]
     wholes = [0, *accumulate(window.whole for window in windows)]
-    all_alike = _likelihood(parts[-1], wholes[-1])
+    all_alike = likelihood(parts[-1], wholes[-1])
     best, gain = None, 0.0
     for cut in range(1, len(windows)):
         rest, of_rest = parts[-1] - parts[cut], wholes[-1] - wholes[cut]
         if rest * wholes[cut] <= parts[cut] * of_rest:  # it has become smaller
             continue
-        found = _likelihood(parts[cut], wholes[cut]) + _likelihood(rest, of_rest) - all_alike
+        found = likelihood(parts[cut], wholes[cut]) + likelihood(rest, of_rest) - all_alike
         if found > gain:
             best, gain = cut, found
     if best is None or (len(windows) - 1) * math.erfc(math.sqrt(gain)) > _CHANCE:
@@ -108,7 +111,7 @@ def _moved(windows: Sequence[Window]) -> int | None:
     return best - (earlier.part / earlier.whole > usual + (after - usual) / 4)
 
 
-def _likelihood(part: int, whole: int) -> float:
+def likelihood(part: int, whole: int) -> float:
     """Return the logarithm of the likelihood of so many of all, with their own share."""
     rest = whole - part
     found = part * math.log(part / whole) if part else 0.0
@@ -137,6 +140,34 @@ def step(times: Sequence[Numbers], settled: timedelta = timedelta()) -> Step | N
         return None
     before, after = known[:best], known[best:]
     return Step(after[0].starts, _mean(before), _mean(after), sum(it.number for it in known[best:]))
+
+
+def risen(times: Sequence[tuple[datetime, float]], least: float) -> datetime | None:
+    """Return since when numbers are larger, by `least` or more; None if they have not risen.
+
+    times: each with its number. As for shares, by the likelihoods of normal distributions with one
+    mean, and with one before and one from then on.
+    """
+    known = sorted(times)
+    number = len(known)
+    sums = [0.0, *accumulate(value for _, value in known)]
+    squares = [0.0, *accumulate(value * value for _, value in known)]
+
+    def spread(first: int, behind: int) -> float:
+        whole = behind - first
+        return squares[behind] - squares[first] - (sums[behind] - sums[first]) ** 2 / whole
+
+    best, gain = None, 0.0
+    for cut in range(_LEAST_RISEN, number - _LEAST_RISEN + 1):
+        if (sums[-1] - sums[cut]) / (number - cut) - sums[cut] / cut < least:
+            continue
+        apart = max(spread(0, cut) + spread(cut, number), number * _LEAST_SPREAD)
+        found = number / 2 * math.log(max(spread(0, number), apart) / apart)
+        if found > gain:
+            best, gain = cut, found
+    if best is None or number * math.erfc(math.sqrt(gain)) > _CHANCE:
+        return None
+    return known[best][0]
 
 
 def _mean(times: Sequence[Numbers]) -> float:

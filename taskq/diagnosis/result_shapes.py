@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import datetime
 from itertools import accumulate
 from typing import Final
@@ -48,7 +49,8 @@ class OddShapes:
 
     field: the number by which it ranks; empty if it does not. results: how many were looked at;
     odd: of these. text: what is odd about them, and where, in words. placed: whether a host, a
-    release or a time has nearly all.
+    release or a time has nearly all. shapes: the odd ones. since: when the first of these was
+    claimed, or as the sums of ended attempts know since when results are so.
     """
 
     campaign: str
@@ -57,6 +59,8 @@ class OddShapes:
     odd: int
     text: str
     placed: bool
+    shapes: Collection[str] = dataclass_field(default=(), kw_only=True)
+    since: datetime | None = dataclass_field(default=None, kw_only=True)
 
     @property
     def is_trouble(self) -> bool:
@@ -100,7 +104,7 @@ def odd_shapes(groups: Sequence[HostResults]) -> list[OddShapes]:
 
 def _of_campaign(hosts: Sequence[HostResults]) -> Iterator[OddShapes]:
     first = hosts[0]
-    field = next((name for name in first.fields if name), "") if first.ranks else ""
+    field_name = next((name for name in first.fields if name), "") if first.ranks else ""
     looked = sorted(
         (
             _Looked(place, host.host, release, claimed_at, shape)
@@ -114,7 +118,11 @@ def _of_campaign(hosts: Sequence[HostResults]) -> Iterator[OddShapes]:
     kinds = Counter(it.shape for it in looked if it.is_odd)
     odd, number = sum(kinds.values()), len(looked)
     if odd and (first.ranks or 2 * odd < number):
-        what = f"cannot be ranked by {field}" if field else "have no number, as the others have"
+        what = (
+            f"cannot be ranked by {field_name}"
+            if field_name
+            else "have no number, as the others have"
+        )
         shapes = ", ".join(
             _WORDS.get(shape, _WORDS["other"]).format(f"{results:,}")
             for shape, results in kinds.most_common()
@@ -125,14 +133,20 @@ def _of_campaign(hosts: Sequence[HostResults]) -> Iterator[OddShapes]:
             f"({percent(odd / number)}) {what}: {shapes}"
         )
         text += f"; {'; '.join(where)}" if where else ""
-        yield OddShapes(first.campaign, field, number, odd, text, bool(where))
+        since = min(it.claimed_at for it in looked if it.is_odd)
+        yield OddShapes(
+            *(first.campaign, field_name, number, odd, text, bool(where)),
+            shapes={*kinds},
+            since=since,
+        )
     numbers = {value for host in hosts for value in host.numbers if value is not None}
     if first.ranks and number - odd >= _LEAST_EQUAL and len(numbers) == 1:
         text = (
-            f"all the latest {counted(number - odd, 'result')} of {first.campaign} have {field} "
-            f"{numbers.pop():g}"
+            f"all the latest {counted(number - odd, 'result')} of {first.campaign} have "
+            f"{field_name} {numbers.pop():g}"
         )
-        yield OddShapes(first.campaign, "", number, number - odd, text, True)
+        since = min(it.claimed_at for it in looked if not it.is_odd)
+        yield OddShapes(first.campaign, "", number, number - odd, text, True, since=since)
 
 
 def _where(looked: Sequence[_Looked]) -> Iterator[str]:

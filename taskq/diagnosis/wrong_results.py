@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from taskq.diagnosis.bans import for_campaign
 from taskq.diagnosis.facts import Facts
 from taskq.diagnosis.reasons import Reason
 from taskq.model.seed import is_within
-from taskq.model.words import command
+from taskq.model.words import command, instant
 
 _MOST_SHOWN: Final = 3
 
@@ -29,7 +30,8 @@ def odd_results(facts: Facts) -> Iterator[Reason]:
         is_banned = any(is_within(result.campaign, it.path) for it in bans.get(result.host, ()))
         yield Reason(
             "constant-results" if result.constant else "odd-results",
-            f"Results of {result.campaign} on host {result.host} are {what}: {result.evidence}. "
+            f"Results of {result.campaign} on host {result.host} are {what}{_since(result.since)}: "
+            f"{result.evidence}. "
             "Repair or ban the host; then withdraw these results by a retry.",
             lost=result.results,
             commands=[
@@ -37,6 +39,7 @@ def odd_results(facts: Facts) -> Iterator[Reason]:
                 result.remedy,
             ],
             figures={"campaign": result.campaign, "host": result.host, "results": result.results},
+            since=result.since,
         )
     for it in findings.odd.shapes[:_MOST_SHOWN] if findings else ():
         yield Reason(
@@ -47,4 +50,9 @@ def odd_results(facts: Facts) -> Iterator[Reason]:
             lost=it.odd if it.is_trouble else 0,
             commands=it.commands,
             figures={"campaign": it.campaign, "odd": it.odd, "results": it.results},
+            since=it.since,
         )
+
+
+def _since(begun: datetime | None) -> str:
+    return f" since tasks claimed at {instant(begun)}" if begun else ""

@@ -136,6 +136,14 @@ begin
         perform taskq.put_input(p_path, i.name, i.value ->> 'digest', (i.value ->> 'size')::bigint)
            from jsonb_each(v_spec -> 'inputs') as i (name, value);
     end if;
+    perform taskq.note_change(
+        v_now.campaign_id,
+        array(
+            select n.key
+              from jsonb_each(taskq.campaign_settings(p_path)) n
+             where v_spec ? n.key
+               and n.value is distinct from v_settings -> n.key
+             order by n.key));
     perform taskq.note_recipe(v_now);
     return (select c.revision from taskq.campaign c where c.campaign_id = v_now.campaign_id);
 end

@@ -9,7 +9,7 @@
 -- Error TQ404: no such campaign. Error TQ409: a cancelled or archived campaign cannot be paused; one above it is
 --     archived; it is to be opened and not restored as a whole.
 --
--- Locks: the campaign's row, that of its pulse, of its stone, of `retention`, those of its refusals.
+-- Locks: the campaign's row, that of its pulse, of its stone, of `retention`, those of its refusals and changes.
 -- @roles manager operator
 -- @gateway manager, wakes
 -- @repeat once
@@ -45,6 +45,9 @@ begin
        and c.status <> p_status
        and (p_status <> 'paused' or c.status = 'open')
  returning c.campaign_id into v_id;
+    if v_id is not null then
+        perform taskq.note_change(v_id, array['status']);
+    end if;
     delete from taskq.archive a
      where a.campaign_id = v_id
        and a.restoring is null;

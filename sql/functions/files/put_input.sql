@@ -40,6 +40,7 @@ begin
            revision = c.revision + 1
      where c.campaign_id = v_campaign.campaign_id;
     perform taskq.forget_refusals(v_campaign.campaign_id);  -- agents that lacked it try again
+    perform taskq.note_change(v_campaign.campaign_id, array['input ' || p_name]);
     return v_campaign.revision + 1;
 end
 $$;

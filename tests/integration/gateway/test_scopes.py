@@ -34,6 +34,7 @@ EVERYWHERE: dict[str, Any] = {
     "name": "score",
     "group_name": "x",
     "host": "h",
+    "kind": "host",
     "error_class": "x",
     "filter": '["and"]',
     "states": ["waiting"],

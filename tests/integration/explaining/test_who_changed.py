@@ -1,0 +1,111 @@
+"""`taskq explain` says who changed a campaign, where that is why its tasks fail or wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskq import Campaign, Client, Handler
+from taskq.diagnosis.reasons import Reason
+from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.usage import sum_up
+from tests.integration.explaining.support import Make, explained
+
+HOSTS = ("n1", "n2", "n3", "n4")
+
+
+def change(postgres: Postgres) -> dict[str, Any]:
+    """Return the last change of /x, as it is kept."""
+    row = postgres.execute(
+        "select r.* from taskq.refused r join taskq.campaign c using (campaign_id)"
+        " where c.path = '/x'"
+    ).fetchone()
+    assert row is not None
+    return row
+
+
+def reason(campaign: Campaign, code: str) -> Reason:
+    """Return the reason of a kind."""
+    (found,) = [it for it in explained(campaign).reasons if it.code == code]
+    return found
+
+
+def test_failures_after_a_change_name_it_with_its_author(
+    make: Make, hire: Hire, queue: Client, postgres: Postgres
+) -> None:
+    """And the command that shows it; failures before it do not."""
+    campaign = make("/x", tasks=400)
+    agents = [hire("/x", host=name) for name in HOSTS]
+    for agent in agents:
+        for task in agent.claim(15):
+            agent.done(task)
+    sum_up(postgres)
+    campaign.change(replace(campaign.spec(), handler=Handler("command", argv=("dokc", "{n}"))))
+    for agent in agents:
+        for task in agent.claim(15):
+            agent.fail(task, "exit-127", retry=False)
+    sum_up(postgres)
+    found = reason(queue.campaign("/"), "failed")
+    kept, login = change(postgres), value(postgres, "select session_user")
+    assert kept["what"] == ["handler"]
+    assert ", after /x was changed at 20" in found.text
+    assert f"by {login} (handler)" in found.text
+    assert found.since is not None
+    assert found.since > kept["changed_at"]
+    assert "taskq campaign changes /x" in found.commands
+    postgres.execute("update taskq.refused set changed_at = changed_at + interval '1 hour'")
+    assert "was changed" not in reason(queue.campaign("/"), "failed").text
+
+
+@pytest.mark.parametrize(
+    ("code", "what", "change_it"),
+    [
+        ("tags", ["requires"], lambda it: it.change(replace(it.spec(), requires=("gpu",)))),
+        ("tags", ["cores"], lambda it: it.change(replace(it.spec(), cores=512))),
+        ("max-running", ["max_running"], lambda it: it.change(replace(it.spec(), max_running=1))),
+        ("paused", ["status"], Campaign.pause),
+    ],
+)
+def test_tasks_that_wait_since_a_change_say_since_when_and_by_whom(
+    code: str,
+    what: list[str],
+    change_it: Callable[[Campaign], object],
+    make: Make,
+    hire: Hire,
+    queue: Client,
+    postgres: Postgres,
+) -> None:
+    """Only where the last change is of what they wait for."""
+    campaign = make("/x")
+    hire("/x", host="n1").claim()
+    change_it(campaign)
+    kept = change(postgres)
+    found = reason(queue.campaign("/"), code)
+    assert (found.since, kept["what"]) == (kept["changed_at"], what)
+    assert f"by {value(postgres, 'select session_user')} ({what[0]})." in found.text
+    campaign.change(replace(campaign.spec(), description="other"))
+    found = reason(queue.campaign("/"), code)
+    assert found.since is None
+    assert "was changed" not in found.text
+
+
+def test_inputs_that_change_together_are_one_change(
+    make: Make, queue: Client, postgres: Postgres, tmp_path: Path
+) -> None:
+    """A change of yesterday explains nothing of today."""
+    campaign = make("/x")
+    (tmp_path / "receptor").write_text("ATOM")
+    campaign.add_input(tmp_path / "receptor")
+    assert change(postgres)["what"] == ["input receptor"]
+    campaign.remove_input("receptor")
+    assert change(postgres)["what"] == ["input receptor"]
+    (row,) = queue.queries.rows("explain_changes", path="/", limit=9)
+    assert row["campaign"] == "/x"
+    postgres.execute("update taskq.refused set changed_at = changed_at - %s", [timedelta(days=2)])
+    assert queue.queries.rows("explain_changes", path="/", limit=9) == []
