@@ -489,7 +489,8 @@ class Campaign:
 
     def failures(self, *, below: bool = True) -> Iterator[Failure]:
         """Iterate over failed tasks, campaign by campaign and ordered by task, page by page."""
-        return (Failure(**row) for row in self._subtree.pages("failures", below=below))
+        failing = self._subtree.failing(below=below)
+        return (Failure(**row) for row in self._subtree.pages_of("failures", failing))
 
     def failure_classes(self, *, below: bool = True) -> dict[str, int]:
         """Return the number of failed and lost attempts by error class, most frequent first."""

@@ -156,7 +156,7 @@ def hedges(subtree: Subtree, *, below: bool) -> Hedges:
 def failure_classes(subtree: Subtree, *, below: bool) -> dict[str, int]:
     """Return the number of failed and lost attempts by error class, most frequent first."""
     found: Counter[str] = Counter()
-    for campaign, _ in subtree.nodes(below=below):
+    for campaign, _ in subtree.failing(below=below):
         for row in subtree.database.rows("failure_classes", campaign=campaign):
             found[row["error_class"]] += row["attempts"]
     return dict(found.most_common())
@@ -166,7 +166,7 @@ def failure_causes(subtree: Subtree, limit: int, *, below: bool) -> list[Failure
     """Return failed, lost and refused attempts grouped by cause, most frequent first."""
     causes = (
         FailureCause(campaign=path, **row)
-        for campaign, path in subtree.nodes(below=below)
+        for campaign, path in subtree.failing(below=below)
         for row in subtree.database.rows("failure_causes", campaign=campaign, limit=limit)
     )
     return heapq.nlargest(limit, causes, key=attrgetter("attempts"))

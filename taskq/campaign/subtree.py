@@ -48,9 +48,23 @@ class Subtree:
         else:
             yield self.campaign_id, self.path
 
+    def failing(self, *, below: bool) -> Iterator[tuple[int, str]]:
+        """Yield id and path of those of `nodes` in which something has failed, perhaps others."""
+        if below:
+            for row in self.database.rows("failing_campaigns", path=self.path):
+                yield row["campaign_id"], row["path"]
+        else:
+            yield self.campaign_id, self.path
+
     def pages(self, name: str, *, below: bool, **values: object) -> Iterator[Row]:
         """Yield all rows of a statement, with the path of their campaign."""
-        for campaign, path in self.nodes(below=below):
+        return self.pages_of(name, self.nodes(below=below), **values)
+
+    def pages_of(
+        self, name: str, nodes: Iterable[tuple[int, str]], **values: object
+    ) -> Iterator[Row]:
+        """Yield all rows of a statement about these campaigns, with their paths."""
+        for campaign, path in nodes:
             for row in pages(self.database, name, campaign=campaign, **values):
                 yield {"campaign": path, **row}
 

@@ -1,14 +1,13 @@
 -- notable_counts(path): the counts of those campaigns at and below a path about which there is something to say.
 --
--- Result: the columns of counts() at depth null, so each row's own counts. Of a subtree of at most 1,000 campaigns all;
--- of a larger one, and of the whole queue, the campaign at the path, those with unfinished tasks, the 20 with most
--- failed tasks, the first 1,000 that are not open, those of the queue's 20 newest that are there, and all that are
--- above one of these. with_below: each row's counts with all below it, in the order of the columns; null if all
--- campaigns of the subtree are rows.
+-- Result: the columns of counts() at depth null, so each row's own counts, of the campaigns that notable_ids() names.
+-- with_below: each row's counts with all below it, in the order of the columns; null if all campaigns of the subtree
+-- are rows.
 -- Error TQ404: no such campaign.
 --
 -- Reads no task. The cost grows with the rows and with what is unfinished or has failed anywhere, not with campaigns
--- whose tasks have all succeeded. Index: those of counts(), counter_unfinished, counter_failed.
+-- whose tasks have all succeeded; but campaigns directly below a row's are counted in the index.
+-- Index: those of counts() and notable_ids().
 -- @roles all
 -- @standby yes
 -- @gateway manager
@@ -33,46 +32,24 @@ returns table (
 language plpgsql stable
 as $$
 declare
-    v_most_failed constant integer := 20;
-    v_most_closed constant integer := 1000;
-    v_newest constant integer := 20;
     v_top constant bigint := taskq.campaign_id(p_path);
-    v_ids constant bigint[] := taskq.unfinished_ids(p_path);
+    v_state constant taskq.campaign_status := taskq.campaign_state(v_top);
+    v_ids constant bigint[] := taskq.notable_ids(p_path);
+    v_paused bigint[];
+    v_cancelled bigint[];
+    v_archived bigint[];
 begin
     if v_ids is null then
         return query
             select n.*, null::bigint[] from taskq.counts(p_path, null) n;
         return;
     end if;
+    select c.paused, c.cancelled, c.archived
+      into v_paused, v_cancelled, v_archived
+      from taskq.closed_campaigns(p_path) c;
     return query
-        with chosen as (
+        with node as materialized (
             select u.campaign_id from unnest(v_ids) as u (campaign_id)
-             union
-            (select n.campaign_id
-               from taskq.counter n
-              cross join lateral taskq.campaign_of(n.campaign_id) c
-              where n.has_failed
-                and v_top = any (c.lineage)
-              order by n.failed desc, n.campaign_id
-              limit v_most_failed)
-             union
-            (select c.campaign_id
-               from taskq.campaign c
-              where c.status <> 'open'
-                and v_top = any (c.lineage)
-              order by c.path
-              limit v_most_closed)
-             union
-            (select c.campaign_id from taskq.campaign c order by c.campaign_id desc limit v_newest)
-             union
-            select v_top
-        ), node as materialized (
-            select a.campaign_id
-              from chosen h
-             cross join lateral taskq.campaign_of(h.campaign_id) c
-             cross join lateral unnest(c.lineage) as a (campaign_id)
-             where v_top = any (c.lineage)
-             group by a.campaign_id
         ), part as (
             select o.campaign_id as node, true as own, n.waiting, n.delayed, n.working, n.done, n.failed,
                    n.cancelled, n.failures, n.losses
@@ -90,6 +67,7 @@ begin
              cross join lateral taskq.campaign_of(f.campaign_id) c
              cross join lateral unnest(c.lineage) as a (campaign_id)
              where v_top = any (c.lineage)
+               and a.campaign_id = any (v_ids)
         ), summed as (
             select p.node,
                    taskq.total(p.waiting) filter (where p.own) as waiting,
@@ -106,13 +84,18 @@ begin
               from part p
              group by p.node
         )
-        select s.node, c.path, taskq.campaign_state(s.node), c.paused_why,
+        select s.node, c.path,
+               greatest(
+                   v_state, c.status,
+                   case when c.lineage && v_archived then 'archived'::taskq.campaign_status
+                        when c.lineage && v_cancelled then 'cancelled'
+                        when c.lineage && v_paused then 'paused' end),
+               c.paused_why,
                (select count(*) from taskq.campaign b where b.parent_id = s.node),
                s.waiting, s.delayed, s.working, s.done, s.failed, s.cancelled, s.failures, s.losses,
                s.with_below
           from summed s
          cross join lateral taskq.campaign_of(s.node) c
-         where v_top = any (c.lineage)
          order by c.path;
 end
 $$;

@@ -1,7 +1,7 @@
 -- attempt_sample(path, most, with_results): a sample of at most `most` of the latest attempts at and below a path. A
 -- part of latest_attempts(), latest_results() and failing_tasks(); not for clients.
 --
--- Takes the 50 campaigns in which most tasks run, of a large queue those of notable_counts(), and the same number of
+-- Takes the 50 campaigns in which most tasks run, of a large queue those of notable_ids(), and the same number of
 -- attempts from each; what small campaigns leave goes to larger ones. In each campaign it takes attempts of the tasks
 -- that were seeded last: claims go in that order. No index has attempts by session, so a host that does little has few
 -- in the sample.
@@ -13,8 +13,8 @@
 -- Error TQ404: no such campaign.
 --
 -- Reads `most` attempts, however many there are, and their sessions if a ban has ended; else it costs as much as
--- notable_counts(). Plans: see tasks(). Index: attempt_pkey, refused_pkey, session_pkey, ban_pkey, and those of
--- notable_counts().
+-- notable_ids(). Plans: see tasks(). Index: attempt_pkey, refused_pkey, session_pkey, ban_pkey, counter_pkey, delta_xid,
+-- and those of notable_ids().
 -- @plan generic by-key
 create or replace function taskq.attempt_sample(
     p_path text,
@@ -38,6 +38,7 @@ language plpgsql stable
 as $$
 declare
     v_campaigns constant integer := 50;
+    v_ids bigint[] := taskq.notable_ids(p_path);
     v_chosen bigint[];
     v_left integer := p_most;
     v_each integer;
@@ -46,18 +47,30 @@ declare
     v_lifted constant boolean := exists (select from taskq.ban b where b.until <= statement_timestamp());
     v_read integer;
 begin
+    if v_ids is null then
+        v_ids := array(select c.campaign_id from taskq.subtree(p_path) c);
+    end if;
     -- The smallest first: later ones may take what it leaves.
     v_chosen := array(
         select k.campaign_id
           from (
-              select c.campaign_id, c.done + c.failures + c.losses as attempts, c.path
-                from taskq.notable_counts(p_path) c
-               where c.done + c.failures + c.losses > 0
-                  or exists (select from taskq.refused r where r.campaign_id = c.campaign_id offset 0)
-               order by c.working desc, c.done + c.failures + c.losses desc, c.path
+              select p.campaign_id, taskq.total(p.attempts) as attempts, taskq.total(p.working) as working
+                from (
+                    select n.campaign_id, n.working, n.done + n.failures + n.losses as attempts
+                      from unnest(v_ids) as u (campaign_id)
+                     cross join lateral taskq.counter_of(u.campaign_id) n
+                     union all
+                    select f.campaign_id, f.working, f.done + f.failures + f.losses
+                      from taskq.moved_counts() f
+                     where f.campaign_id = any (v_ids)
+                ) p
+               group by p.campaign_id
+              having taskq.total(p.attempts) > 0
+                  or exists (select from taskq.refused r where r.campaign_id = p.campaign_id offset 0)
+               order by 3 desc, 2 desc, 1
                limit v_campaigns
           ) k
-         order by k.attempts, k.path);
+         order by k.attempts, k.campaign_id);
     for i in 1 .. cardinality(v_chosen) loop
         v_each := v_left / (cardinality(v_chosen) - i + 1);
         v_since := (select r.since from taskq.refused r where r.campaign_id = v_chosen[i]);

@@ -47,8 +47,8 @@ declare
     v_ids constant bigint[] := array(
         select c.campaign_id
           from taskq.campaign c
-         where c.path = p_path
-            or c.path > rtrim(p_path, '/') || '/' and c.path < rtrim(p_path, '/') || '0'
+         where p_path <> '/'
+           and (c.path = p_path or c.path > p_path || '/' and c.path < p_path || '0')
          limit v_few);
 begin
     return query
@@ -87,7 +87,7 @@ begin
                               where b.name = case b.kind when 'host' then e.host else e.site end
                                 and b.until between e.since and statement_timestamp()
                                 and taskq.at_or_below(k.path, b.path)))
-                 and (cardinality(v_ids) = v_few or e.campaign_id = any (v_ids))
+                 and (p_path = '/' or cardinality(v_ids) = v_few or e.campaign_id = any (v_ids))
                group by e.campaign_id, 2, 3, 4, 5, e.outcome, e.sort
           ) s
          cross join lateral taskq.campaign_of(s.campaign_id) c

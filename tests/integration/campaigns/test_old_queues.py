@@ -13,8 +13,9 @@ from taskq.db.catalogue import statement
 from taskq.db.statements import Statements
 from taskq.diagnosis.campaign_tree import read_children, tree_now
 from taskq.diagnosis.tree_readings import TreeReadings
-from taskq.model.campaign_spec import CampaignSpec
+from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
 from taskq.model.errors import UnknownCampaign
+from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import TRUE
 from tests.helpers.command_line import CommandLine
 from tests.helpers.plans import watched
@@ -29,6 +30,11 @@ ASKED: Final[dict[str, Callable[[Client], object]]] = {
     "own counts": lambda queue: queue.campaign(ROOT).status(below=False),
     "counts": lambda queue: queue.campaign(ROOT).status(),
     "second attempts": lambda queue: queue.campaign(ROOT).hedges(),
+    "causes of failures": lambda queue: queue.campaign(ROOT).failure_causes(),
+    "classes of failures": lambda queue: queue.campaign(ROOT).failure_classes(),
+    "failed tasks": lambda queue: [*queue.campaign(ROOT).failures()],
+    "verdicts on failures": lambda queue: queue.fleet.failures(ROOT),
+    "hosts": lambda queue: queue.fleet.hosts(ROOT),
     "cancel some": lambda queue: queue.campaign(ROOT).cancel(where="state = working", below=False),
 }
 
@@ -84,6 +90,19 @@ def rows_met(
     return met
 
 
+def noted_names(patch: pytest.MonkeyPatch) -> list[str]:
+    """Give a list in which the names of statements appear as they are sent."""
+    asked: list[str] = []
+    rows = Statements.rows
+
+    def noted(self: Statements, name: str, **values: Any) -> Any:
+        asked.append(name)
+        return rows(self, name, **values)
+
+    patch.setattr(Statements, "rows", noted)
+    return asked
+
+
 @pytest.mark.parametrize("what", ASKED)
 def test_question_about_the_root_meets_no_ended_campaigns(
     what: str, old: Client, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
@@ -92,6 +111,33 @@ def test_question_about_the_root_meets_no_ended_campaigns(
     few = rows_met(old, postgres, ASKED[what], monkeypatch)
     end(postgres, FEW + 1, MANY)
     assert rows_met(old, postgres, ASKED[what], monkeypatch) <= 1.5 * few
+
+
+def test_failures_are_those_of_each_campaign(
+    old: Client, hire: Hire, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found without asking each of them, in a large queue as in a small part of it."""
+    end(postgres, FEW + 1, MANY)
+    old.create_campaign(CampaignSpec("/now/below", handler=TRUE, retry=RetryPolicy(max_attempts=1)))
+    old.campaign("/now/below").seed([{"n": 1}])
+    agent, other = hire("/now", host="n1"), hire("/now/below", host="n2")
+    (tried,) = agent.claim(1)
+    assert agent.fail(tried, "Tried") == "accepted"
+    (failed,) = other.claim(1)
+    assert other.fail(failed, "Failed") == "accepted"
+    (given_back,) = agent.claim(1)
+    assert agent.release(given_back, started=True) == "accepted"
+    for path in (ROOT, "/now"):
+        asked = noted_names(monkeypatch)
+        campaign = old.campaign(path)
+        causes = {cause.campaign: cause.error_class for cause in campaign.failure_causes()}
+        assert causes == {"/now": "Tried", "/now/below": "Failed"}
+        assert campaign.failure_classes() == {"Tried": 1, "Failed": 1}
+        assert [failure.campaign for failure in campaign.failures()] == ["/now/below"]
+        assert len(asked) < 16
+    assert old.campaign("/ended").failure_causes() == []
+    with pytest.raises(UnknownCampaign):
+        old.campaign("/absent").failure_causes()
 
 
 def test_children_are_those_of_the_whole_tree(old: Client) -> None:
@@ -127,14 +173,7 @@ def test_bulk_changes_send_no_statement_for_each_ended_campaign(
     old: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that have a task in such a state are found by their counts."""
-    asked: list[str] = []
-    rows = Statements.rows
-
-    def noted(self: Statements, name: str, **values: Any) -> Any:
-        asked.append(name)
-        return rows(self, name, **values)
-
-    monkeypatch.setattr(Statements, "rows", noted)
+    asked = noted_names(monkeypatch)
     root = old.campaign(ROOT)
     root.cancel(where="state = waiting")
     assert root.retry(status="cancelled") == 4
