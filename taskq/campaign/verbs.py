@@ -12,7 +12,7 @@ from taskq.campaign.filter_compiler import compiled
 from taskq.campaign.known_fields import warn_of_placeholders
 from taskq.campaign.priorities import to_priority
 from taskq.campaign.subtree import Subtree
-from taskq.db.access import chunks, in_chunks
+from taskq.db.access import Queries, chunks, in_chunks
 from taskq.db.stored_spec import spec_body
 from taskq.ingest import key_conflicts, seeding
 from taskq.ingest.key_conflicts import OnConflict, comparable
@@ -91,16 +91,18 @@ def cancel(subtree: Subtree, choice: Choice) -> int:
         return in_bulk(database, nodes, choice, UNFINISHED, action)
     if choice.keys is not None:
         tasks = subtree.task_ids(choice.keys)
-        return _unfinished(subtree, tasks) if dry_run else _cancel_tasks(subtree, tasks)
+        return (
+            _unfinished(subtree, tasks)
+            if dry_run
+            else _cancel_tasks(database, subtree.campaign_id, tasks)
+        )
     if dry_run:
         return sum(status.unfinished for status in subtree.statuses(below=choice.below))
     if not choice.below:
-        return _cancel_tasks(subtree, None)
+        return _cancel_tasks(database, subtree.campaign_id, None)
     set_status(subtree, "cancelled")
-    return sum(  # also where nothing waits yet: it waits for seeds and retries that are under way
-        _cancel_tasks(Subtree(subtree.database, status.campaign_id, status.path), None)
-        for status in subtree.tree()
-    )
+    campaigns = database.value("to_cancel", path=subtree.path)
+    return sum(_cancel_tasks(database, campaign, None) for campaign in campaigns)
 
 
 def change(subtree: Subtree, spec: CampaignSpec, inputs: Mapping[str, Input] | None) -> None:
@@ -173,10 +175,8 @@ def remove(subtree: Subtree, on_progress: Callable[[int, int], None]) -> int:
     return removed
 
 
-def _cancel_tasks(subtree: Subtree, tasks: list[int] | None) -> int:
-    return in_chunks(
-        subtree.database, "cancel", campaign=subtree.campaign_id, tasks=tasks, begun=True
-    )
+def _cancel_tasks(database: Queries, campaign: int, tasks: list[int] | None) -> int:
+    return in_chunks(database, "cancel", campaign=campaign, tasks=tasks, begun=True)
 
 
 def _unfinished(subtree: Subtree, tasks: Iterable[int]) -> int:

@@ -89,5 +89,6 @@ def further_values(
         "trouble_watch": (0, {"path": "/new", "whole": True}),
         "trouble_rows": (0, {"path": "/new", "whole": True, "since": "2000-01-01Z", "limit": 10}),
         "failing_campaigns": (2, {"path": "/new"}),
+        "to_cancel": (2, {"path": "/new"}),
         "slot_kinds": (sessions + 1, {"scope": "/new"}),
     }

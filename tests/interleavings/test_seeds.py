@@ -29,6 +29,16 @@ def test_seed_that_meets_another_adds_what_that_leaves(
     assert campaign.status().waiting == 3
 
 
+@pytest.mark.parametrize(("undo", "cancelled"), [(False, 2), (True, 0)])
+def test_cancellation_waits_for_a_seed_where_nothing_is_unfinished_yet(
+    undo: bool, cancelled: int, campaign: Campaign, dsn: str
+) -> None:
+    """It asks no campaign whose tasks have all ended, but those of which a seed has the lock."""
+    met = meet(dsn, calling(FIRST), lambda _: campaign.cancel(), undo=undo)
+    assert (met.waited, met.second) == (True, cancelled)
+    assert (campaign.status().waiting, campaign.status().cancelled) == (0, cancelled)
+
+
 def outcome(campaign: Campaign, records: list[Seed], on_conflict: OnConflict) -> tuple[int, int]:
     """Seed; return how many tasks that added, and how many conflicts there were."""
     try:
