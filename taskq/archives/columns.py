@@ -189,7 +189,6 @@ NOT_ARCHIVED: Final = MappingProxyType(
         "pulse": "of a campaign at work",
         "site_claim": "of tasks at work",
         "site_total": "of tasks at work",
-        "limit_claim": "of tasks at work",
         "progress": "of tasks at work",
         "followed": "of tasks at work",
         "front_list": "of tasks that wait",

@@ -78,5 +78,6 @@ def dated(
     if not its or reason.since is not None:
         return reason
     first = min(its, key=lambda it: it.changed_at)
-    text = f"{reason.text.removesuffix('.')}; {first.text}."
+    by = f" ({first.changed_by})" if first.what == ["status"] else f"; {first.text}"
+    text = f"{reason.text.removesuffix('.')}{by}."
     return replace(reason, text=text, since=first.changed_at)

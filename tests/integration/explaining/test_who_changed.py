@@ -88,7 +88,9 @@ def test_tasks_that_wait_since_a_change_say_since_when_and_by_whom(
     kept = change(postgres)
     found = reason(queue.campaign("/"), code)
     assert (found.since, kept["what"]) == (kept["changed_at"], what)
-    assert f"by {value(postgres, 'select session_user')} ({what[0]})." in found.text
+    login = value(postgres, "select session_user")
+    by = f"by an operator ({login})." if code == "paused" else f"by {login} ({what[0]})."
+    assert by in found.text
     campaign.change(replace(campaign.spec(), description="other"))
     found = reason(queue.campaign("/"), code)
     assert found.since is None

@@ -40,19 +40,20 @@ def retry_now(postgres: Postgres) -> None:
 
 @pytest.mark.usefixtures("paused")
 def test_event_is_sent_once_with_its_words_and_numbers(
-    sender: Sender, hook: Hook, receiver: Receiver, rules: Notifications
+    sender: Sender, hook: Hook, receiver: Receiver, rules: Notifications, postgres: Postgres
 ) -> None:
     """As JSON; what chat services show is `text`."""
+    login = value(postgres, "select session_user")
     hook()
     send(sender, lambda: rules.rule("r").sent_at)
     sender.round()
     (received,) = receiver.got
     (event,) = received.message["events"]
     assert (event["event"], event["campaign"]) == ("paused", "/c")
-    assert event["text"] == "/c was paused by an operator."
+    assert event["text"] == f"/c was paused by an operator ({login})."
     assert "taskq campaign resume /c" in event["commands"]
     assert event["text"] in received.message["text"]
-    assert received.message["subject"] == "taskq: /c was paused by an operator"
+    assert received.message["subject"] == f"taskq: /c was paused by an operator ({login})"
     (stored,) = rules.events("r")
     assert (str(stored.event_id), stored.status) == (event["id"], "sent")
 
@@ -309,7 +310,7 @@ def test_program_gets_the_message_on_its_standard_input(
     rules.add("p", paused.path, ["paused"], "command:page")
     send(sender, lambda: rules.rule("p").sent_at)
     message = json.loads(Path(f"{out}.json").read_text())
-    assert message["events"][0]["text"] == "/c was paused by an operator."
+    assert message["events"][0]["text"].startswith("/c was paused by an operator (")
     assert "secret" not in Path(f"{out}.env").read_text()
     assert Path(f"{out}.args").read_text() == "0\n"
 
