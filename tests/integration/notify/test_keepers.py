@@ -234,7 +234,9 @@ def test_trouble_that_explain_names_is_reported_once_with_its_commands(
     assert look(database, postgres) == 1
     (event,) = rules.events("t")
     assert (event.event, event.subject) == ("no-handler", "/c")
-    assert event.figures["text"] == "1 task waits: it has no handler, so no agent can run it."
+    why = "1 task waits: it has no handler, so no agent can run it; /c was changed at 20"
+    assert event.figures["text"].startswith(why)
+    assert event.figures["text"].endswith(" (handler).")
     sent = message("t", "/c", [asdict(event) | {"event_id": "e", "noted_at": ""}], host="h")
     text = f"/c: {event.figures['text']}\n  $ taskq campaign change /c -- PROG"
     assert sent["text"].startswith(text)
