@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -174,8 +175,9 @@ def test_views_name_each_paused_campaign_above_that_keeps_tasks_back(
     campaign = queue.create_campaign("/a/b/c")
     campaign.submit({"n": 1})
     queue.campaign("/a").pause()
-    above = "1 task waits: /a (a campaign above) was paused by an operator."
-    assert f"{above}\n           $ taskq campaign resume /a\n" in taskq.out("status", "/a/b/c")
+    above = r"1 task waits: /a \(a campaign above\) was paused by an operator \([^)]+\)\."
+    shown = taskq.out("status", "/a/b/c")
+    assert re.search(above + r"\n           \$ taskq campaign resume /a\n", shown)
     campaign.pause()
     commands = ["$ taskq campaign resume /a", "$ taskq campaign resume /a/b/c"]
     assert all(f" {command}\n" in taskq.out("status", "/a/b/c") for command in commands)
@@ -184,7 +186,8 @@ def test_views_name_each_paused_campaign_above_that_keeps_tasks_back(
     with taskq.process("watch", "/a/b/c", "--interval", "0.1") as watching:
         assert watching.stdout is not None
         line = watching.stdout.readline()
-        assert line.endswith("  ".join([f"  {above}", *commands]) + "\n")
+        its_commands = re.escape("".join(f"  {command}" for command in commands))
+        assert re.search(f"  {above}{its_commands}\n$", line)
     queue.campaign("/a").cancel()
     assert taskq.json("status", "/a/b")["closed_by"] == ["/a"]
     assert taskq.out("status", "/a/b").startswith("/a/b  cancelled  100.0 % of 1 task\n")

@@ -238,7 +238,7 @@ def test_trouble_that_explain_names_is_reported_once_with_its_commands(
     assert event.figures["text"].startswith(why)
     assert event.figures["text"].endswith(" (handler).")
     sent = message("t", "/c", [asdict(event) | {"event_id": "e", "noted_at": ""}], host="h")
-    text = f"/c: {event.figures['text']}\n  $ taskq campaign change /c -- PROG"
+    text = f"{event.figures['text']}\n  $ taskq campaign change /c -- PROG"
     assert sent["text"].startswith(text)
     (only,) = sent["events"]
     assert (only["event"], only["code"], only["campaign"]) == (TROUBLE, "no-handler", "/c")
