@@ -3,14 +3,16 @@
 Their tasks succeed and take as long as elsewhere, so no verdict on these finds it: what lies
 between two tasks takes long, such as answers that come over a slow network, inputs, or the start of
 programs from a slow disk. A session is compared with others that were there at the same time: they
-had the same tasks to wait for.
+had the same tasks to wait for. A slot whose task has not ended yet is not idle, however long that
+takes: what sessions have now counts as work.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from statistics import median
 from typing import Final
 
@@ -47,12 +49,31 @@ class IdleHost:
         return self.slots * (1 - self.use / self.usual)
 
 
-def idle_hosts(groups: Iterable[AttemptGroup]) -> list[IdleHost]:
-    """Return the hosts whose slots are mostly idle, those that lose most first."""
+@dataclass(frozen=True, slots=True)
+class HeldTasks:
+    """Tasks that a session has now. claimed_at: of all of them."""
+
+    session_id: int
+    claimed_at: datetime
+    tasks: int
+
+
+def idle_hosts(
+    groups: Iterable[AttemptGroup], held_by: Callable[[list[int]], Iterable[HeldTasks]]
+) -> list[IdleHost]:
+    """Return the hosts whose slots are mostly idle, those that lose most first.
+
+    held_by: returns what some sessions have now.
+    """
     uses = [it for it in slot_uses(groups) if it.attempts >= _LEAST_ATTEMPTS and it.host]
     low = sorted((it for it in uses if it.use < _PART), key=lambda it: it.use)[:_MOST_JUDGED]
+    if not low:
+        return []
+    held: dict[int, list[HeldTasks]] = defaultdict(list)
+    for tasks in held_by([it.session_id for it in low]):
+        held[tasks.session_id].append(tasks)
     idle: dict[tuple[str, str], list[tuple[SlotUse, float]]] = defaultdict(list)
-    for it in low:
+    for it in (_with_held(it, held[it.session_id]) for it in low):
         usual = _usual(it, uses)
         if usual >= _USUAL and it.use < _PART * usual:
             idle[it.site, it.host].append((it, usual))
@@ -60,6 +81,15 @@ def idle_hosts(groups: Iterable[AttemptGroup]) -> list[IdleHost]:
         return []
     found = [_host(*place, some) for place, some in idle.items()]
     return sorted(found, key=lambda it: (-it.lost_slots, it.host))
+
+
+def _with_held(session: SlotUse, held: Iterable[HeldTasks]) -> SlotUse:
+    """Return the use of slots with the tasks that have not ended yet."""
+    held_s = 0.0
+    for it in held:
+        since_s = (session.last - max(it.claimed_at, session.first)).total_seconds()
+        held_s += min(it.tasks, session.slots) * max(0.0, since_s)
+    return replace(session, payload_s=session.payload_s + held_s)
 
 
 def _usual(session: SlotUse, uses: Sequence[SlotUse]) -> float:

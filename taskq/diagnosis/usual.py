@@ -64,6 +64,7 @@ class UsualEnds:
 class SlotUse:
     """How a session used its slots, from its first claim to its last end."""
 
+    session_id: int
     host: str
     site: str
     slots: int
@@ -104,6 +105,7 @@ def slot_uses(groups: Iterable[AttemptGroup]) -> list[SlotUse]:
             continue
         found.append(
             SlotUse(
+                some.session_id,
                 some.host,
                 some.site,
                 some.slots,

@@ -90,5 +90,6 @@ def further_values(
         "trouble_rows": (0, {"path": "/new", "whole": True, "since": "2000-01-01Z", "limit": 10}),
         "failing_campaigns": (2, {"path": "/new"}),
         "to_cancel": (2, {"path": "/new"}),
+        "held_since": (page, {"path": "/new", "sessions": [1]}),
         "slot_kinds": (sessions + 1, {"scope": "/new"}),
     }

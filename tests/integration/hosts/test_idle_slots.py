@@ -22,12 +22,19 @@ INSERT = """
            jsonb_build_object('run_s', 5)
       from jsonb_array_elements(%(rows)s::jsonb) r
 """
-OPEN = "select taskq.open_session('/c', gen_random_uuid(), 86400, 'a', %s, %s, 1, 1)"
+OPEN = "select taskq.open_session('/c', gen_random_uuid(), 86400, 'a', %s, %s, 1, %s)"
+HOLD = """
+    insert into taskq.bundle (session_id, lease_id, first_id, campaign_id, claimed_at, tasks)
+    select s.session_id, gen_random_uuid(), (%(tasks)s::bigint[])[1], %(campaign)s, %(at)s,
+           %(tasks)s
+      from taskq.session s
+     where s.host = %(host)s
+"""
 _TASKS = 20
 
 
 class Farm:
-    """Agents with one slot, each with attempts that were made already; tasks wait."""
+    """Agents, each with attempts that were made already; tasks wait."""
 
     def __init__(self, campaign: Campaign, postgres: Postgres) -> None:
         self.campaign, self._postgres = campaign, postgres
@@ -38,15 +45,28 @@ class Farm:
         self._at = datetime.now(timezone.utc) - timedelta(hours=2)
 
     def agent(
-        self, host: str, site: str, *, every_s: float, tasks: int, begins_s: float = 0
+        self,
+        host: str,
+        site: str,
+        *,
+        every_s: float,
+        tasks: int,
+        begins_s: float = 0,
+        slots: int = 1,
     ) -> None:
         """Let an agent make attempts of five seconds, one in so many seconds."""
-        session = value(self._postgres, OPEN, host, site)
+        session = value(self._postgres, OPEN, host, site, slots)
         ids = [self._ids.pop() for _ in range(tasks)]
         rows = [(number, session, begins_s + n * every_s) for n, number in enumerate(ids)]
         values = {"campaign": self.campaign.campaign_id, "at": self._at, "rows": json.dumps(rows)}
         self._postgres.execute(INSERT, values)
         self._postgres.execute("update taskq.counter set done = done + %s", [tasks])
+
+    def hold(self, host: str, tasks: int) -> None:
+        """Let a host have tasks since before all attempts."""
+        ids = [self._ids.pop() for _ in range(tasks)]
+        values = {"campaign": self.campaign.campaign_id, "at": self._at, "tasks": ids, "host": host}
+        self._postgres.execute(HOLD, values)
 
     def leave(self, site: str) -> None:
         """Let the agents of a site leave."""
@@ -99,6 +119,16 @@ def test_slots_are_idle_for_a_reason_if_the_campaign_limits_its_tasks(
     taskq.out("campaign", "change", "/c", "--max-running", "none", "--require", "gpu")
     assert farm.idle() == []
     assert queue.campaign("/c").status().waiting
+
+
+def test_slots_with_long_tasks_are_not_idle(farm: Farm) -> None:
+    """Though none of these has ended yet, and one slot does all that has."""
+    farm.agent("mixed", "s0", every_s=5.5, tasks=_TASKS, slots=4)
+    assert len(farm.idle()) == 1
+    farm.hold("mixed", 1)
+    assert farm.idle() == [], "half of the slots are in use"
+    farm.hold("mixed", 2)
+    assert farm.idle() == []
 
 
 def test_few_attempts_and_splits_accuse_nobody(farm: Farm) -> None:
