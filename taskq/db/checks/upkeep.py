@@ -46,10 +46,10 @@ def keeper(rows: list[Row]) -> Iterator[ServerFinding]:
     until = row["until"]
     gap = without_keeper(until, row["now"])
     if not gap:
-        late_s = (row["now"] - row["summed"]).total_seconds()
+        waits_s = (row["now"] - row["waits_since"]).total_seconds()
         yield (
-            _late_sums(row, late_s)
-            if late_s > _LATE_S
+            _late_sums(row)
+            if waits_s > _LATE_S
             else ServerFinding(FINE, "A keeper acts.", figures={"until": until})
         )
         return
@@ -61,7 +61,8 @@ def keeper(rows: list[Row]) -> Iterator[ServerFinding]:
     )
 
 
-def _late_sums(row: Row, late_s: float) -> ServerFinding:
+def _late_sums(row: Row) -> ServerFinding:
+    late_s = (row["now"] - row["summed"]).total_seconds()
     return ServerFinding(
         ADVICE,
         f"A keeper acts, but sums of ended attempts are {duration(late_s)} behind, with what "

@@ -160,7 +160,7 @@ def test_sums_that_a_long_transaction_holds_back_are_named_until_it_ends(
         postgres.execute(
             "update taskq.summed set until = now() - interval '2 h',"
             " next_at = now() - interval '1 h', next_xid = %s::text::xid8",
-            [row[0]],
+            [row[0] + 1],
         )
         postgres.execute("select taskq.sum_ends(60)")
         found = only(queue.database, "keeper")
