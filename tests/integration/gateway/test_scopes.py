@@ -47,6 +47,7 @@ EVERYWHERE: dict[str, Any] = {
     "recipe": 1,
     "each": 5,
     "lately_s": 60.0,
+    "sessions": [*range(50)],
 }
 
 
