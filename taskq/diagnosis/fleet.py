@@ -14,7 +14,7 @@ from taskq.diagnosis.bans import Ban, PlaceKind
 from taskq.diagnosis.blame import FailureVerdict, blame
 from taskq.diagnosis.elsewhere import OtherCampaigns
 from taskq.diagnosis.ends import Move, PastEnds
-from taskq.diagnosis.idle import HeldTasks, IdleHost, idle_hosts
+from taskq.diagnosis.idle import IdleHost, TasksInHand, idle_hosts
 from taskq.diagnosis.judging import NOTABLE
 from taskq.diagnosis.odd_readings import OddReader, OddReadings, read_odd_results
 from taskq.diagnosis.odd_results import OddResults
@@ -164,9 +164,9 @@ class Fleet:
             ),
         )
 
-    def _held(self, path: str, sessions: list[int]) -> list[HeldTasks]:
+    def _held(self, path: str, sessions: list[int]) -> list[TasksInHand]:
         rows = self._database.rows("held_since", path=path, sessions=sessions)
-        return [HeldTasks(**row) for row in rows]
+        return [TasksInHand(**row) for row in rows]
 
     def _presence(self, path: str) -> list[Presence]:
         rows = self._database.rows("places", path=check_path(path), limit=MAX_HOSTS)

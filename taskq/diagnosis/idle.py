@@ -50,7 +50,7 @@ class IdleHost:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldTasks:
+class TasksInHand:
     """Tasks that a session has now. claimed_at: of all of them."""
 
     session_id: int
@@ -59,7 +59,7 @@ class HeldTasks:
 
 
 def idle_hosts(
-    groups: Iterable[AttemptGroup], held_by: Callable[[list[int]], Iterable[HeldTasks]]
+    groups: Iterable[AttemptGroup], held_by: Callable[[list[int]], Iterable[TasksInHand]]
 ) -> list[IdleHost]:
     """Return the hosts whose slots are mostly idle, those that lose most first.
 
@@ -69,7 +69,7 @@ def idle_hosts(
     low = sorted((it for it in uses if it.use < _PART), key=lambda it: it.use)[:_MOST_JUDGED]
     if not low:
         return []
-    held: dict[int, list[HeldTasks]] = defaultdict(list)
+    held: dict[int, list[TasksInHand]] = defaultdict(list)
     for tasks in held_by([it.session_id for it in low]):
         held[tasks.session_id].append(tasks)
     idle: dict[tuple[str, str], list[tuple[SlotUse, float]]] = defaultdict(list)
@@ -83,7 +83,7 @@ def idle_hosts(
     return sorted(found, key=lambda it: (-it.lost_slots, it.host))
 
 
-def _with_held(session: SlotUse, held: Iterable[HeldTasks]) -> SlotUse:
+def _with_held(session: SlotUse, held: Iterable[TasksInHand]) -> SlotUse:
     """Return the use of slots with the tasks that have not ended yet."""
     held_s = 0.0
     for it in held:

@@ -176,18 +176,15 @@ def test_views_name_each_paused_campaign_above_that_keeps_tasks_back(
     campaign.submit({"n": 1})
     queue.campaign("/a").pause()
     above = r"1 task waits: /a \(a campaign above\) was paused by an operator \([^)]+\)\."
-    shown = taskq.out("status", "/a/b/c")
-    assert re.search(above + r"\n           \$ taskq campaign resume /a\n", shown)
+    assert re.search(above + r"\n +\$ taskq campaign resume /a\n", taskq.out("status", "/a/b/c"))
     campaign.pause()
-    commands = ["$ taskq campaign resume /a", "$ taskq campaign resume /a/b/c"]
-    assert all(f" {command}\n" in taskq.out("status", "/a/b/c") for command in commands)
+    commands = [f"$ taskq campaign resume {path}" for path in ("/a", "/a/b/c")]
+    assert all(f" {it}\n" in taskq.out("status", "/a/b/c") for it in commands)
     assert taskq.json("status", "/a/b/c")["closed_by"] == ["/a", "/a/b/c"]
     assert "/a, /a/b/c" in taskq.out("campaign", "show", "/a/b/c")
     with taskq.process("watch", "/a/b/c", "--interval", "0.1") as watching:
         assert watching.stdout is not None
-        line = watching.stdout.readline()
-        its_commands = re.escape("".join(f"  {command}" for command in commands))
-        assert re.search(f"  {above}{its_commands}\n$", line)
+        assert re.search(f"  {above}  .* /a  .* /a/b/c\n", watching.stdout.readline())
     queue.campaign("/a").cancel()
     assert taskq.json("status", "/a/b")["closed_by"] == ["/a"]
     assert taskq.out("status", "/a/b").startswith("/a/b  cancelled  100.0 % of 1 task\n")
