@@ -16,7 +16,7 @@ from taskq_agent.protocol import DONE, FAILED, OUT_OF_MEMORY, RELEASED
 from tests.containers.conftest import IMAGE
 from tests.helpers.blob_server import BlobSource
 from tests.helpers.slot_harness import SlotHarness, slot_in
-from tests.helpers.waiting import wait_until
+from tests.helpers.waiting import is_there, wait_until
 
 pytestmark = pytest.mark.usefixtures("image")
 
@@ -59,7 +59,7 @@ def test_real_container_is_killed_with_its_task(podman_slot: SlotHarness, tmp_pa
     endless = real("trap '' TERM; touch begun; while true; do sleep 1; done")
     assert podman_slot.run(endless, limit_s=5.0).error_class == "time-limit"
     assert containers() == ""
-    with podman_slot.stopped_once(lambda: any(tmp_path.glob("scratch/*/*/begun"))):
+    with podman_slot.stopped_once(lambda: is_there(tmp_path, "scratch/*/*/begun")):
         assert podman_slot.run(endless).outcome == RELEASED
     assert containers() == ""
 
@@ -78,7 +78,7 @@ def test_real_container_is_removed_after_its_agent_was_killed(tmp_path: Path) ->
         handler,
     ]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as agent:
-        wait_until(lambda: any(tmp_path.glob("*/*/begun")))
+        wait_until(lambda: is_there(tmp_path, "*/*/begun"))
         assert containers() != ""
         agent.send_signal(signal.SIGKILL)
     wait_until(lambda: containers() == "")
@@ -121,7 +121,7 @@ def test_real_container_reaches_no_folder_but_that_of_its_task(
     attack = "for n in 1 2 3 4 5 6 7 8; do touch ../$n-task7 ../$n-child; done; chmod 000 .. .; "
     inside = []
     for _ in range(3):
-        with podman_slot.stopped_once(lambda: any(tmp_path.glob("scratch/*/*/begun"))):
+        with podman_slot.stopped_once(lambda: is_there(tmp_path, "scratch/*/*/begun")):
             podman_slot.run(real(f"touch begun; {attack} sleep 1000"))
         (place,) = tmp_path.glob("scratch/*")
         inside.append((place.stat().st_mode & 0o777, [*place.iterdir()]))

@@ -8,6 +8,8 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from glob import glob
+from pathlib import Path
 
 #: Seconds that a busy machine may add to anything. What a test calls late takes longer still.
 BUSY_S = 20.0
@@ -34,6 +36,11 @@ def wait_until(
             said = on_timeout()
             raise AssertionError(f"not within {timeout_s} s: {predicate} {said}")
         time.sleep(0.01)
+
+
+def is_there(folder: Path, pattern: str) -> bool:
+    """Return whether a file matches, though folders may go meanwhile: `Path.glob` fails then."""
+    return bool(glob(str(folder / pattern)))  # noqa: PTH207
 
 
 async def until(predicate: Callable[[], object], timeout_s: float = 0.9 * PATIENCE_S) -> None:

@@ -17,7 +17,7 @@ from taskq_agent.binds import allowance, of_site
 from taskq_agent.protocol import DONE, RELEASED
 from tests.helpers.blob_server import BlobSource
 from tests.helpers.slot_harness import processes_with, slot_in
-from tests.helpers.waiting import wait_until
+from tests.helpers.waiting import is_there, wait_until
 from tests.udocker.conftest import IMAGE, copies
 
 UDOCKER: dict[str, Any] = {"container_runtime": "udocker"}
@@ -88,7 +88,7 @@ def test_program_of_udocker_is_killed_with_its_task(tmp_path: Path, root: Path) 
     """At its time limit, and nothing of it is left."""
     endless = real("trap '' TERM; touch begun; while true; do sleep 1; done", root)
     with slot_in(tmp_path, grace_s=0.5, **UDOCKER) as slot:
-        with slot.stopped_once(lambda: any(tmp_path.glob("scratch/*/*/begun"))):
+        with slot.stopped_once(lambda: is_there(tmp_path, "scratch/*/*/begun")):
             assert slot.run(endless).outcome == RELEASED
         assert slot.run(real("exit 0", root)).outcome == DONE
 
@@ -100,7 +100,7 @@ def test_copy_of_udocker_is_removed_after_its_agent_was_killed(tmp_path: Path) -
     words += ["--scratch", str(tmp_path), "--handler", handler]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as agent:
         try:
-            wait_until(lambda: any(tmp_path.glob("*/*/begun")))
+            wait_until(lambda: is_there(tmp_path, "*/*/begun"))
             (inside,) = tmp_path.glob("*/*/begun")
             assert copies()
         finally:
@@ -136,7 +136,7 @@ def test_value_of_a_variable_is_in_no_arguments_of_udocker(
     seen: list[str] = []
 
     def look() -> bool:
-        if not any(tmp_path.glob("scratch/*/*/begun")):
+        if not is_there(tmp_path, "scratch/*/*/begun"):
             return False
         for file in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):

@@ -18,7 +18,7 @@ from tests.helpers.memory_queue import MemoryQueue
 from tests.helpers.slot_harness import processes_with
 from tests.helpers.threaded_agent import queue_of
 from tests.helpers.variants import rest_thorough
-from tests.helpers.waiting import wait_until
+from tests.helpers.waiting import is_there, wait_until
 from tests.helpers.worker_node import TIMEOUT_S, WorkerNode
 
 OF_THE_TEST = "SIGNAL_TEST"
@@ -65,7 +65,7 @@ def test_agent_that_is_warned_hands_its_task_back(
         gateway_of(queue) as gateway,
         node.at_work(gateway.url, grace="0s", scratch=scratch) as agent,
     ):
-        wait_until(lambda: any(scratch.glob("*/*/begun")))
+        wait_until(lambda: is_there(scratch, "*/*/begun"))
         reached = processes_with(OF_THE_TEST, str(tmp_path), reapers=True) if to_all else []
         for pid in {*reached, agent.pid}:
             with suppress(ProcessLookupError):
@@ -87,7 +87,7 @@ def test_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
             stdout=subprocess.DEVNULL,
             stderr=log,
         )
-        wait_until(lambda: any((tmp_path / "scratch").glob("*/*/begun")))
+        wait_until(lambda: is_there(tmp_path, "scratch/*/*/begun"))
         beats = len(queue.beats)
         agent.send_signal(signal.SIGHUP)
         wait_until(lambda: len(queue.beats) > beats)

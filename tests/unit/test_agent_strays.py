@@ -17,7 +17,7 @@ from tests.helpers.memory_gateway import gateway_of
 from tests.helpers.memory_queue import MemoryQueue
 from tests.helpers.slot_harness import processes_with
 from tests.helpers.variants import rest_thorough
-from tests.helpers.waiting import wait_until
+from tests.helpers.waiting import is_there, wait_until
 from tests.helpers.worker_node import WorkerNode
 
 OF_THE_TEST = "STRAYS_TEST"
@@ -113,7 +113,7 @@ def test_next_agent_ends_what_a_job_that_was_killed_whole_has_left(tmp_path: Pat
         gateway_of(queue_with(script)) as gateway,
         node.at_work(gateway.url, scratch=root) as agent,
     ):
-        wait_until(lambda: any(root.glob("*/*/begun")) and len(nappers()) == 3)
+        wait_until(lambda: is_there(root, "*/*/begun") and len(nappers()) == 3)
         own = processes_with(OF_THE_TEST, str(tmp_path), reapers=True)
         for pid in {*own} - {*nappers()}:
             os.kill(pid, signal.SIGSTOP)
@@ -135,10 +135,10 @@ def test_agents_that_live_keep_what_is_theirs(tmp_path: Path) -> None:
         gateway_of(queue_with(f"touch begun; exec {NAP}")) as gateway,
         node.at_work(gateway.url, scratch=root, grace="0s") as agent,
     ):
-        wait_until(lambda: any(root.glob("*/*/begun")) and len(nappers()) == 1)
+        wait_until(lambda: is_there(root, "*/*/begun") and len(nappers()) == 1)
         strays.kill_orphaned()
         folders.remove_leftovers(root)
-        assert any(root.glob("*/*/begun"))
+        assert is_there(root, "*/*/begun")
         assert len(nappers()) == 1
         agent.terminate()
         assert agent.wait() == 0
