@@ -87,17 +87,7 @@ begin
                   ) s
                  cross join lateral (
                      select coalesce(sum(h.tasks), 0) as tasks
-                       from (
-                           select 1 as tasks, t.campaign_id, t.claimed_at
-                             from taskq.task t
-                            where t.session_id = s.session_id
-                              and t.status = 'working'
-                            union all
-                           select cardinality(d.tasks), d.campaign_id, d.claimed_at
-                             from taskq.bundle d
-                            where d.session_id = s.session_id
-                           offset 0
-                       ) h
+                       from taskq.held_of(s.session_id) h
                       where h.campaign_id = v_campaign
                         and h.claimed_at < v_now - make_interval(secs => v_own.run_s)
                  ) r

@@ -11,19 +11,11 @@ language plpgsql stable
 as $$
 begin
     return query
-        select h.session_id, h.claimed_at, taskq.total(h.tasks)
+        select u.session_id, h.claimed_at, taskq.total(h.tasks)
           from unnest(p_sessions) as u (session_id)
-         cross join lateral (
-             select t.session_id, t.campaign_id, t.claimed_at, 1 as tasks
-               from taskq.task t
-              where t.session_id = u.session_id
-                and t.status = 'working'
-              union all
-             select b.session_id, b.campaign_id, b.claimed_at, cardinality(b.tasks)
-               from taskq.bundle b
-              where b.session_id = u.session_id) h
+         cross join lateral taskq.held_of(u.session_id) h
          cross join lateral taskq.campaign_of(h.campaign_id) c
          where taskq.at_or_below(c.path, p_path)
-         group by h.session_id, h.claimed_at;
+         group by u.session_id, h.claimed_at;
 end
 $$;

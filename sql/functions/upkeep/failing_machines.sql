@@ -63,17 +63,7 @@ begin
          cross join usual u
          cross join lateral (
              select coalesce(sum(h.tasks), 0) as outlasting
-               from (
-                   select 1 as tasks, t.campaign_id, t.claimed_at
-                     from taskq.task t
-                    where t.session_id = s.session_id
-                      and t.status = 'working'
-                    union all
-                   select cardinality(b.tasks), b.campaign_id, b.claimed_at
-                     from taskq.bundle b
-                    where b.session_id = s.session_id
-                   offset 0
-               ) h
+               from taskq.held_of(s.session_id) h
               where h.campaign_id is not distinct from p_campaign
                 and h.claimed_at < v_now - make_interval(secs => u.run_s)
          ) w
