@@ -200,6 +200,7 @@ def _failed(facts: Facts) -> Iterator[Reason]:
         figures={verdict.error_class: verdict.side for verdict in verdicts},
         since=min((it.since for it in [*verdicts, *spread] if it.since), default=None),
         cost=known_sum(it.cost for it in [*verdicts, *spread]),
+        because=blamed(facts),
     )
 
 
@@ -307,6 +308,16 @@ def failing_places(facts: Facts) -> set[str]:
     sites = _failing_sites(facts.findings)[:_MOST_SHOWN]
     hosts = _failing_hosts(facts, facts.findings)[:_MOST_SHOWN]
     return {place.name for place in [*sites, *hosts]}
+
+
+def blamed(facts: Facts, campaign: str | None = None) -> Sequence[str]:
+    """Return the place, with a reason of its own, for which most tasks of a campaign failed.
+
+    campaign: None: of all.
+    """
+    its = [it for it in verdicts_on_failed(facts) if campaign in {None, it.campaign}]
+    places = [place for it in its[:1] for place in it.places[:1]]
+    return [place for place in places if place in failing_places(facts)]
 
 
 def usual_run_s(facts: Facts) -> float | None:

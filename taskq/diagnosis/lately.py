@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from taskq.diagnosis.facts import CampaignFacts, Facts
+from taskq.diagnosis.faults import blamed
 from taskq.diagnosis.reasons import Reason, verb
 from taskq.model.words import command, counted
 
@@ -41,6 +42,7 @@ def failing(facts: Facts) -> Iterator[Reason]:
                 "failures": campaign.failures,
                 "attempts": attempts,
             },
+            because=blamed(facts, campaign.campaign),
         )
 
 

@@ -26,7 +26,8 @@ class Reason:
     cost; 0 if nothing is broken. commands: commands that change it or show more, ready to type.
     figures: the numbers in the text, by name. since: since when it is so; None if that is unknown.
     cost: about how many core-hours an hour are lost by it; None if that is unknown. maintenance:
-    the id of the maintenance window in which it is expected; None if it is in none.
+    the id of the maintenance window in which it is expected; None if it is in none. because: hosts
+    or sites that cause it, which have reasons of their own.
     """
 
     code: str
@@ -39,6 +40,7 @@ class Reason:
     since: datetime | None = field(default=None, kw_only=True)
     cost: float | None = field(default=None, kw_only=True)
     maintenance: int | None = field(default=None, kw_only=True)
+    because: Sequence[str] = field(default=(), kw_only=True)
 
     @property
     def full_text(self) -> str:
@@ -59,7 +61,8 @@ class Explanation:
 
     key: of the task; None for the campaign and all below it. headline: its state, in a sentence.
     waiting, delayed, working: tasks of the campaign; leased_ahead: working ones that no agent has
-    yet. reasons: those that block most tasks first, then broken parts that cost most.
+    yet. reasons: those that block most tasks first, then broken parts that cost most; before each
+    the one that causes it.
     """
 
     path: str
@@ -95,6 +98,21 @@ class Whereabouts:
         site = f"site {self.site}" if self.site else ""
         host = f"host {self.host}" if self.host else ""
         return " ".join(filter(None, (self.campaign, site, host)))
+
+
+def causes_first(path: str, reasons: Sequence[Reason]) -> list[Reason]:
+    """Return the reasons of a campaign, each moved to just before the first that it causes."""
+    found: list[Reason] = []
+    for reason in reasons:
+        causes = [] if not reason.because else [it for it in reasons if _is_at(path, it, reason)]
+        found += [it for it in [*causes, reason] if it not in found]
+    return found
+
+
+def _is_at(path: str, cause: Reason, reason: Reason) -> bool:
+    """Return whether a reason is about a place that causes another, and not caused itself."""
+    at = Whereabouts.of(path, cause)
+    return not cause.because and (at.host or at.site) in reason.because
 
 
 def cost_text(cost: float) -> str:

@@ -12,6 +12,7 @@ from taskq.diagnosis import costs
 from taskq.diagnosis.blockers import SET_BACK, server_blocked, stood_still, was_set_back
 from taskq.diagnosis.facts import CampaignFacts, Facts
 from taskq.diagnosis.faults import (
+    blamed,
     ended_in,
     fault_clauses,
     faults,
@@ -26,7 +27,7 @@ from taskq.diagnosis.lost import ending, lost, warned
 from taskq.diagnosis.maintenance import announced
 from taskq.diagnosis.obstacles import closed, obstacles
 from taskq.diagnosis.partial_bans import left_out
-from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
+from taskq.diagnosis.reasons import Explanation, Reason, causes_first, some, verb, waits
 from taskq.diagnosis.removals import removals, soon_removed
 from taskq.diagnosis.speed import held_elsewhere, idle_slots, smaller_batches, speed
 from taskq.diagnosis.unjudged import unjudged, with_windows
@@ -45,7 +46,7 @@ def explain_campaign(facts: Facts) -> Explanation:
 
     A set-back of the database comes first, as it may be why anything else looks odd; then reasons
     that block most tasks, then broken parts that cost most, then other ways to
-    make it faster.
+    make it faster. What causes another reason stands before it.
     """
     facts = unjudged(facts)
     status = facts.status
@@ -93,7 +94,7 @@ def explain_campaign(facts: Facts) -> Explanation:
         delayed=status.delayed,
         working=status.working,
         leased_ahead=ahead,
-        reasons=with_windows(facts, reasons),
+        reasons=with_windows(facts, causes_first(status.path, reasons)),
     )
 
 
@@ -202,6 +203,7 @@ def _delayed(facts: Facts) -> Iterator[Reason]:
         blocks=blocks,
         commands=commands,
         figures={"due_at": facts.due_at, "usual_s": usual_s},
+        because=blamed(facts),
     )
 
 

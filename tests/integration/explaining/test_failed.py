@@ -169,3 +169,17 @@ def test_last_attempts_show_whether_one_more_would_help(
     other.fail(second[3], "exit-1")
     (fates,) = queue.queries.rows("failing_tasks", path="/c", most=100)
     assert (fates["tasks"], fates["last_tries"], fates["last_done"]) == (5, 4, 3)
+
+
+def test_place_at_fault_stands_before_the_tasks_that_failed_there(make: Make, hire: Hire) -> None:
+    """Whoever reads the first reason learns the cause, also when each failure is for good."""
+    campaign = make(tasks=400, retry=AT_ONCE)
+    for host in ("bad", "n1", "n2", "n3"):
+        agent = hire("/c", host=host)
+        for task in agent.claim(20):
+            if host == "bad":
+                agent.fail(task, "exit-127", retry=False)
+            else:
+                agent.done(task)
+    codes = [it.code for it in explained(campaign).reasons]
+    assert codes.index("failing-host") < codes.index("failed")
