@@ -1,7 +1,7 @@
 -- What decides who can claim in some campaigns at and below a path. ahead: tasks leased ahead, among those that are
 -- working. tags: those of requires that are no resources. full_sites: sites where as many tasks run as max_running_per_site allows; those that ended since the last
 -- claim there still count.
--- Reads no task, and no other campaign. Index: campaign_pkey, front_list_pkey, site_total_pkey.
+-- Reads no task, and no other campaign. Index: campaign_pkey, front_list_pkey, limit_total_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
@@ -21,28 +21,28 @@ select n.campaign_id, c.has_handler, c.requires, c.time_limit_s, c.max_running, 
      select array(
                 -- From site to site, by the highest number of each: it meets nothing that was replaced.
                 with recursive total as (
-                    (select t.site, t.tasks
-                       from taskq.site_total t
+                    (select t.name, t.starts
+                       from taskq.limit_total t
                       where t.campaign_id = n.campaign_id
                         and c.max_running_per_site is not null
-                      order by t.site desc, t.number desc
+                      order by t.name desc, t.number desc
                       limit 1)
                      union all
-                    select o.site, o.tasks
+                    select o.name, o.starts
                       from total t
                      cross join lateral (
-                         select o.site, o.tasks
-                           from taskq.site_total o
+                         select o.name, o.starts
+                           from taskq.limit_total o
                           where o.campaign_id = n.campaign_id
-                            and o.site < t.site
-                          order by o.site desc, o.number desc
+                            and o.name < t.name
+                          order by o.name desc, o.number desc
                           limit 1
                      ) o
                 )
-                select t.site
+                select t.name
                   from total t
-                 where t.tasks >= c.max_running_per_site
-                 order by t.site) as full_sites
+                 where t.starts >= c.max_running_per_site
+                 order by t.name) as full_sites
  ) l
   left join lateral (
      select l.entries

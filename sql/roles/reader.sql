@@ -18,7 +18,7 @@ grant select (campaign_id, task_id, session_id, claimed_at, due_at, status, atte
 grant select (campaign_id, task_id, status, session_id, claimed_at, due_at, attempt, failures, losses)
     on taskq.state to {login};
 grant select on taskq.span to {login};
-grant select on taskq.site_total to {login};
+grant select on taskq.limit_total to {login};
 grant select (session_id, first_id, campaign_id, claimed_at, tasks) on taskq.bundle to {login};
 grant select (campaign_id, task_id, attempt, exit_code, session_id, claimed_at, ended_at, outcome,
     error_class, error, result, phases, tail, refused, recipe) on taskq.attempt to {login};

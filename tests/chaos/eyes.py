@@ -94,7 +94,7 @@ class Eyes:
 
     def starts(self, limit: str) -> int:
         """Return how many starts count towards a limit."""
-        (row,) = self._rows("select taskq.starts_in_limit(%s) as starts", limit)
+        (row,) = self._rows("select taskq.starts_in_limit(0, %s) as starts", limit)
         return int(row["starts"])
 
     def end(self, path: str) -> tuple[list[Task], list[Attempt]]:

@@ -16,12 +16,12 @@ def crowd(
             [campaign, sessions],
         )
     postgres.execute(
-        "insert into taskq.site_claim"
-        "       (campaign_id, site, place, session_id, number, leases, counts, tasks)"
-        " select %(campaign)s, %(site)s, hashint8(-n), -n, 1,"
-        "        array[coalesce(t.lease_id, gen_random_uuid())], array[%(tasks)s], %(tasks)s"
+        "insert into taskq.limit_claim"
+        "       (campaign_id, name, place, session_id, number, campaigns, leases, counts, slots, tasks)"
+        " select %(campaign)s, %(site)s, hashint8(-n), -n, 1, array[%(campaign)s],"
+        "        array[coalesce(t.lease_id, gen_random_uuid())], array[%(tasks)s], 2147483647, %(tasks)s"
         " from generate_series(1, %(sessions)s) n"
         " left join taskq.task t on t.campaign_id = %(campaign)s and t.task_id = -n",
         {"campaign": campaign, "site": site, "tasks": tasks, "sessions": sessions},
     )
-    postgres.execute("select taskq.add_at_site(%s, %s, %s)", [campaign, site, sessions * tasks])
+    postgres.execute("select taskq.add_in_limit(%s, %s, %s)", [campaign, site, sessions * tasks])

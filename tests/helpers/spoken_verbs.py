@@ -246,7 +246,7 @@ class Load:
         agent = self._hire(host="there", site="full")
         (task,) = self._exchange(agent, [], "", want=1)
         self._exchange(agent, [report_of(task, "done")], "accepted")
-        self._postgres.execute("truncate taskq.site_claim, taskq.site_total")
+        self._postgres.execute("truncate taskq.limit_claim, taskq.limit_total")
         self._change(max_running_per_site=None)
 
     def claim_elsewhere(self) -> None:

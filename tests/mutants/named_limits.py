@@ -41,8 +41,8 @@ NAMED_LIMITS: Final = (
     Mutant(
         "ended-elsewhere-is-never-found",
         "sql/functions/claims/limit_room.sql",
-        "select k.row_id from taskq.claims_in_limit(v_name, v_look) k",
-        "select k.row_id from taskq.claims_in_limit(v_name, 0) k",
+        "select k.row_id from taskq.claims_in_limit(v_limit.campaign_id, v_limit.name, v_look) k",
+        "select k.row_id from taskq.claims_in_limit(v_limit.campaign_id, v_limit.name, 0) k",
         "What other agents gave back is not seen before the keeper comes.",
         _LIMITS,
     ),
@@ -89,8 +89,8 @@ NAMED_LIMITS: Final = (
     Mutant(
         "held-starts-count-again",
         "sql/functions/claims/limit_room.sql",
-        "if least(v_slots, v_held[i] + v_gets) - least(v_slots, v_held[i]) > v_left[i] then",
-        "if least(v_slots, v_gets) > v_left[i] then",
+        "if least(v_slots[i], v_held[i] + v_gets) - least(v_slots[i], v_held[i]) > v_left[i] then",
+        "if least(v_slots[i], v_gets) > v_left[i] then",
         "An agent whose slots all count gets no task for the next start, or for those that it has.",
         _MODELS,
     ),

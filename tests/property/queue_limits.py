@@ -89,4 +89,4 @@ class QueueLimits(QueueScene):
                 self.neighbour.path: sum(counts for _, counts in self.next_door),
             }
             assert {holder.path: holder.tasks for holder in shown.holders} == +Counter(held)
-            assert value(self.postgres, "select taskq.starts_in_limit(%s)", self.limit) >= used
+            assert value(self.postgres, "select taskq.starts_in_limit(0, %s)", self.limit) >= used

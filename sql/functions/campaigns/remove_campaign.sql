@@ -117,8 +117,8 @@ begin
     delete from taskq.trend t where t.campaign_id = v_id;
     delete from taskq.refusal r where r.campaign_id = v_id;
     delete from taskq.refused r where r.campaign_id = v_id;
-    delete from taskq.site_claim k where k.campaign_id = v_id;
-    delete from taskq.site_total t where t.campaign_id = v_id;
+    delete from taskq.limit_claim k where k.campaign_id = v_id;
+    delete from taskq.limit_total t where t.campaign_id = v_id;
     delete from taskq.argument a where a.campaign_id = v_id;
     delete from taskq.output_use u where u.campaign_id = v_id and u.token_id = -1;
     delete from taskq.campaign c where c.campaign_id = v_id;

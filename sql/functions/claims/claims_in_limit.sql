@@ -1,9 +1,9 @@
--- claims_in_limit(name, most): the rows of some sessions whose claims count towards a named limit, from a place drawn at
--- random. A part of limit_room() and others; not for clients.
+-- claims_in_limit(campaign, name, most): the rows of some sessions whose claims count towards a limit, from a place drawn
+-- at random. A part of limit_room() and others; not for clients.
 --
 -- most: null: all. From session to session, by the highest number of each: it meets nothing that was replaced.
 -- Index: limit_claim_pkey.
-create or replace function taskq.claims_in_limit(p_name text, p_most integer)
+create or replace function taskq.claims_in_limit(p_campaign bigint, p_name text, p_most integer)
 returns table (
     row_id tid,
     session_id bigint,
@@ -25,7 +25,8 @@ begin
         select k.ctid, k.place, k.session_id, k.slots, k.campaigns, k.leases, k.counts, k.tasks
           into row_id, v_place, session_id, slots, campaigns, leases, counts, tasks
           from taskq.limit_claim k
-         where k.name = p_name
+         where k.campaign_id = p_campaign
+           and k.name = p_name
            and (k.place, k.session_id) < (v_place, claims_in_limit.session_id)
          order by k.place desc, k.session_id desc, k.number desc
          limit 1;

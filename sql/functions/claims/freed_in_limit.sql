@@ -1,9 +1,9 @@
--- freed_in_limit(name, rows): counts again which tasks still run of the claims in some rows of limit_claim, and forgets
+-- freed_in_limit(campaign, name, rows): counts again which tasks still run of the claims in some rows of limit_claim, and forgets
 -- sessions that have ended. A part of limit_room() and free_limits(), whose locks keep the rows where they are; not for
 -- clients.
 --
 -- Index: those of working_of_claim(), session_pkey; see add_in_limit().
-create or replace function taskq.freed_in_limit(p_name text, p_rows tid[])
+create or replace function taskq.freed_in_limit(p_campaign bigint, p_name text, p_rows tid[])
 returns void
 language plpgsql
 as $$
@@ -33,6 +33,6 @@ begin
          where k.ctid = any (array(select s.row_id from seen s where s.is_over))
     )
     select coalesce(sum(least(s.slots, s.before) - least(s.slots, s.tasks)), 0) into v_freed from seen s;
-    perform taskq.add_in_limit(p_name, -v_freed);
+    perform taskq.add_in_limit(p_campaign, p_name, -v_freed);
 end
 $$;

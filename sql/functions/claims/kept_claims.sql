@@ -1,5 +1,5 @@
 -- kept_claims(session, campaigns, leases, counts): those of some claims of a session of which tasks still run, with how
--- many; inlined, see session_of(). A part of freed_at_site(), note_at_sites() and those of named limits; not for clients.
+-- many; inlined, see session_of(). A part of freed_in_limit(), note_in_limits() and others; not for clients.
 --
 -- Index: those of working_of_claim().
 create or replace function taskq.kept_claims(

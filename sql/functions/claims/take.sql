@@ -15,7 +15,7 @@
 -- spent: the sessions that would have got a task that had their lease before, see below; or null. Tasks may
 --     wait although these sessions got none.
 -- avoided: the sessions for which tasks wait that they must not have yet, see avoided(), if a session got
---     less than it wanted; and those whose site runs as many as it may, see site_room(), or a named limit, see
+--     less than it wanted; and those whose site, or a limit that the campaign names, runs as many as it may, see
 --     limit_room(); or null. Tasks may wait although these sessions got none.
 -- Error TQ400: a claim wants too much.
 --
@@ -24,7 +24,7 @@
 --
 -- It takes tasks in four steps, each of one function. Claims that are not for new tasks of this campaign are sorted
 -- out, if there are any (sort_claims). The others get one place for each task that they want, in their order, as far
--- as there is room (room_to_run, site_room, limit_room). Tasks are found and locked for the places (pick_for), and started under
+-- as there is room (room_to_run, limit_room). Tasks are found and locked for the places (pick_for), and started under
 -- their leases: several from spans as bundles (start_bundles), all others with a row of their own (start_rows).
 --
 -- Locks: what it takes, see pick(), skipping locked ones. Index: that of pick(), attempt_pkey. Claims of a
@@ -54,12 +54,11 @@ declare
     v_answered json;
     -- Whether a claim is for several tasks.
     v_packed boolean;
-    v_at_sites record;
     -- The limits that the campaign names; null: none.
     v_named text[];
     -- Whether many of its tasks have one start.
     v_batched boolean;
-    v_in_limits record;
+    v_roomy record;
     v_wanted integer;
     -- One element for each task wanted.
     v_sessions bigint[];
@@ -148,18 +147,13 @@ begin
     end if;
     if v_limit is not null then
         v_wanted := taskq.room_to_run(p_campaign, v_limit, p_freed);
-        if v_limit_per_site is not null and v_wanted > 0 then
-            v_at_sites := taskq.site_room(p_campaign, v_limit_per_site, v_sessions, v_leases);
-            v_sessions := v_at_sites.roomy_sessions;
-            v_leases := v_at_sites.roomy_leases;
-            avoided := v_at_sites."full";
-        end if;
-        v_leases := v_leases[1 : v_wanted];
-        if v_named is not null and v_leases <> '{}' then
-            v_in_limits := taskq.limit_room(v_named, v_sessions[1 : cardinality(v_leases)], v_leases);
-            v_sessions := v_in_limits.roomy_sessions;
-            v_leases := v_in_limits.roomy_leases;
-            avoided := avoided || v_in_limits."full";
+        if v_wanted > 0 and num_nonnulls(v_limit_per_site, v_named) > 0 then
+            v_roomy := taskq.limit_room(p_campaign, v_wanted, v_limit_per_site, v_named, v_sessions, v_leases);
+            v_sessions := v_roomy.roomy_sessions;
+            v_leases := v_roomy.roomy_leases;
+            avoided := v_roomy."full";
+        else
+            v_leases := v_leases[1 : v_wanted];
         end if;
     end if;
     v_wanted := cardinality(v_leases);
@@ -174,11 +168,9 @@ begin
     if v_found.tasks = '{}' then
         return;
     end if;
-    if v_limit_per_site is not null then
-        perform taskq.note_at_sites(p_campaign, v_found.sessions, v_found.leases);
-    end if;
-    if v_named is not null then
-        perform taskq.note_in_limits(v_named, p_campaign, v_found.sessions, v_found.leases);
+    if num_nonnulls(v_limit_per_site, v_named) > 0 then
+        perform taskq.note_in_limits(
+            p_campaign, v_named, v_limit_per_site is not null, v_found.sessions, v_found.leases);
     end if;
     if v_packed then
         v_bundles := taskq.start_bundles(

@@ -12,10 +12,10 @@ begin
         select l.name,
                case when u.used < l.most or l.most = 0 then l.most - u.used
                     else (select coalesce(sum(least(k.slots, k.tasks) - least(k.slots, w.tasks)), 0)::bigint
-                            from taskq.claims_in_limit(l.name, 100) k
+                            from taskq.claims_in_limit(0, l.name, 100) k
                            cross join lateral taskq.kept_claims(k.session_id, k.campaigns, k.leases, k.counts) w)
                end
           from taskq.named_limit l
-         cross join lateral (select taskq.starts_in_limit(l.name) as used offset 0) u;
+         cross join lateral (select taskq.starts_in_limit(0, l.name) as used offset 0) u;
 end
 $$;

@@ -36,7 +36,7 @@ begin
                    taskq.token_covers(c.path) and exists (
                        select from unnest(p_within) as w (path) where taskq.at_or_below(c.path, w.path)) as is_seen
               from taskq.named_limit l
-             cross join lateral taskq.claims_in_limit(l.name, null) k
+             cross join lateral taskq.claims_in_limit(0, l.name, null) k
              cross join lateral unnest(k.campaigns, k.leases) as u (campaign_id, lease_id)
              cross join lateral taskq.working_of_claim(u.campaign_id, k.session_id, u.lease_id) w
              cross join lateral taskq.campaign_of(u.campaign_id) c

@@ -16,7 +16,7 @@ from tests.helpers.campaigns import servable
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres
 
-NOTES = ("site_claim", "site_total", "limit_claim", "limit_total")
+NOTES = ("limit_claim", "limit_total")
 TURNS = 150
 
 

@@ -120,14 +120,22 @@ def test_campaign_that_does_not_know_the_quota_of_its_owner_is_found(
     assert violation.rows == {"owner": owner, "quota": 5, "campaign": 6}
 
 
-def test_tasks_that_count_too_little_towards_a_named_limit_are_found(
-    queue: Client, hire: Hire, postgres: Postgres
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"named_limits": ("oechem",)}, "limit oechem"),
+        ({"max_running_per_site": 9}, "limit at the site here"),
+    ],
+    ids=["with a name", "at a site"],
+)
+def test_what_counts_too_little_towards_a_limit_is_found(
+    settings: dict[str, Any], words: str, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """More tasks of a claim than count; fewer are those of which nobody has seen the end."""
     queue.limits.set("oechem", 9)
-    campaign = queue.create_campaign(CampaignSpec("/limited", named_limits=("oechem",)))
+    campaign = queue.create_campaign(CampaignSpec("/limited", **settings))
     campaign.seed([Seed({"n": n}) for n in range(4)])
-    agent = hire("/limited", slots=4)
+    agent = hire("/limited", slots=4, site="here")
     assert len(agent.claim(3)) == 3
     assert found(queue) == []
     postgres.execute("update taskq.limit_claim set counts = '{4}'")
@@ -137,8 +145,16 @@ def test_tasks_that_count_too_little_towards_a_named_limit_are_found(
     assert (violation.campaign, violation.check) == ("/limited", "limited")
     session = violation.rows["session"]
     assert violation.text == (
-        f"3 tasks run of a claim of session {session}, and 2 of them count towards the limit oechem"
+        f"3 tasks run of a claim of session {session}, and 2 of them count towards the {words}"
     )
+    postgres.execute("update taskq.limit_claim set counts = '{3}'")
+    for change, summed in [
+        ("update taskq.limit_total set starts = 2", 2),
+        ("delete from taskq.limit_total", 0),
+    ]:
+        postgres.execute(change)
+        (violation,) = queue.audit()
+        assert violation.text == f"{summed} starts are summed, and claims count for 3, of the {words}"
 
 
 def test_output_files_that_are_not_counted_as_stored_are_found(
