@@ -172,7 +172,7 @@ def test_last_attempts_show_whether_one_more_would_help(
 
 
 def test_place_at_fault_stands_before_the_tasks_that_failed_there(make: Make, hire: Hire) -> None:
-    """Whoever reads the first reason learns the cause, also when each failure is for good."""
+    """The first reason tells the cause, also when each failure is for good."""
     campaign = make(tasks=400, retry=AT_ONCE)
     for host in ("bad", "n1", "n2", "n3"):
         agent = hire("/c", host=host)

@@ -128,7 +128,7 @@ def test_campaign_that_does_not_know_the_quota_of_its_owner_is_found(
     ],
     ids=["with a name", "at a site"],
 )
-def test_what_counts_too_little_towards_a_limit_is_found(
+def test_tasks_that_count_too_little_towards_a_limit_are_found(
     settings: dict[str, Any], words: str, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """More tasks of a claim than count; fewer are those of which nobody has seen the end."""
