@@ -17,9 +17,11 @@ def crowd(
         )
     postgres.execute(
         "insert into taskq.limit_claim"
-        "       (campaign_id, name, place, session_id, number, campaigns, leases, counts, slots, tasks)"
+        "       (campaign_id, name, place, session_id, number, campaigns, leases, counts, slots,"
+        "        tasks)"
         " select %(campaign)s, %(site)s, hashint8(-n), -n, 1, array[%(campaign)s],"
-        "        array[coalesce(t.lease_id, gen_random_uuid())], array[%(tasks)s], 2147483647, %(tasks)s"
+        "        array[coalesce(t.lease_id, gen_random_uuid())], array[%(tasks)s], 2147483647,"
+        "        %(tasks)s"
         " from generate_series(1, %(sessions)s) n"
         " left join taskq.task t on t.campaign_id = %(campaign)s and t.task_id = -n",
         {"campaign": campaign, "site": site, "tasks": tasks, "sessions": sessions},

@@ -83,8 +83,9 @@ def watched(connection: psycopg.Connection[DictRow]) -> Iterator[ExecutedPlans]:
     try:
         yield seen
     finally:
-        connection.remove_notice_handler(note)
+        # In a transaction a statement ends, and its plan comes, when the next one begins.
         connection.execute("set auto_explain.log_min_duration = -1")
+        connection.remove_notice_handler(note)
 
 
 def _add(seen: ExecutedPlans, explained: dict[str, Any]) -> None:

@@ -18,15 +18,11 @@ declare
     v_behind bigint;
 begin
     for v_one in
-        select c.relname as name, a.attname as id, q.oid::regclass as sequence
-          from pg_class q
-          join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = q.oid and d.deptype = 'i'
-          join pg_class c on c.oid = d.refobjid
-          join pg_attribute a on a.attrelid = c.oid and a.attnum = d.refobjsubid
-         where q.relnamespace = 'taskq'::regnamespace
-           and q.relkind = 'S'
-           and case when p_table is null then c.relname <> 'spec' else c.relname = p_table end
-         order by c.relname
+        select i.name, i.id, format('taskq.%s_%s_seq', i.name, i.id)::regclass as sequence
+          from (values ('blob', 'blob_id'), ('campaign', 'campaign_id'), ('pilot', 'pilot_id'),
+                       ('result_index', 'index_id'), ('session', 'session_id'), ('spec', 'task_id'),
+                       ('token', 'token_id')) as i (name, id)
+         where case when p_table is null then i.name <> 'spec' else i.name = p_table end
     loop
         -- The greatest id, if the next to be drawn is not above it.
         v_look := format(
@@ -36,17 +32,19 @@ begin
                       'select max(s.task_id) as id from taskq.spec s where s.campaign_id = c.campaign_id) m'
                  else format('select max(%I) as id from taskq.%I', v_one.id, v_one.name) end,
             v_one.sequence);
+        -- Where there is nothing, the statement need not be planned.
+        continue when pg_relation_size(format('taskq.%I', v_one.name)::regclass) = 0;
         execute v_look into v_behind;
         continue when v_behind is null;
         if p_looks then
-            v_mended := v_mended || v_one.name::text;
+            v_mended := v_mended || v_one.name;
             continue;
         end if;
         execute format('alter sequence %s no cycle', v_one.sequence);  -- changes nothing, but locks
         execute v_look into v_behind;
         continue when v_behind is null;
         execute format('alter sequence %s restart with %s', v_one.sequence, v_behind + 1);
-        v_mended := v_mended || v_one.name::text;
+        v_mended := v_mended || v_one.name;
     end loop;
     return v_mended;
 end

@@ -58,25 +58,45 @@ def _digest(text: str, body: str) -> str:
     return hashlib.md5(parts.encode(), usedforsecurity=False).hexdigest()
 
 
-def read_functions(queries: Queries) -> list[Row]:
-    """Return the functions that are not as their files have them."""
-    return queries.rows("check_functions", texts=json.dumps(bodies()))
+def read_content(queries: Queries) -> list[Row]:
+    """Return the functions that are not as their files have them, and the rights that are wrong.
+
+    The first row has the logins, and those that were dropped.
+    """
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for row in queries.rows("login_roles"):
+        alike.setdefault(tuple(row["roles"]), []).append(row["login"])
+    files = dict(texts("roles"))
+    asked = []
+    for granted, logins in alike.items():
+        known = [role for role in granted if role in ROLES]
+        rights = {right for role in known for right in ROLES[role]} & files.keys()
+        columns = sorted({column for right in rights for column in columns_of(right)})
+        asked.append({"logins": logins, "functions": granted_functions(known), "columns": columns})
+    gone = [row["login"] for row in queries.rows("gone_logins")]
+    queries.rows("catalog_plans")
+    rows = queries.rows("check_content", texts=json.dumps(bodies()), asked=json.dumps(asked))
+    roles_of = {login: roles for roles, logins in alike.items() for login in logins}
+    summary = {"subject": "logins", "logins": len(roles_of), "gone": gone}
+    return [summary, *({**row, "roles": roles_of.get(row["name"], ())} for row in rows)]
 
 
 def functions(rows: list[Row]) -> Iterator[ServerFinding]:
     """Judge the functions in the server."""
-    if not rows:
+    wrong = [row for row in rows if row["subject"] == "functions"]
+    if not wrong:
         yield ServerFinding(
             FINE, f"All {counted(len(bodies()), 'function')} are those of this release."
         )
         return
-    names = [f"{row['name']} ({row['state']})" for row in rows]
-    owned = any(row["state"].startswith("of ") for row in rows)
+    names = [f"{row['name']} ({row['state']})" for row in wrong]
+    owned = any(row["state"].startswith("of ") for row in wrong)
     yield ServerFinding(
         FAULT,
-        f"{counted(len(rows), 'function')} in the server differ from this release: {_some(names)}.",
+        f"{counted(len(wrong), 'function')} in the server differ from this release: "
+        f"{_some(names)}.",
         f"`{_OWN_FUNCTIONS}` as a superuser" if owned else _REINSTALL,
-        {"functions": [row["name"] for row in rows]},
+        {"functions": [row["name"] for row in wrong]},
     )
 
 
@@ -90,29 +110,10 @@ def columns_of(right: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_rights(queries: Queries) -> list[Row]:
-    """Return the rights that logins lack, or have in addition to those of their roles."""
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for row in queries.rows("login_roles"):
-        alike.setdefault(tuple(row["roles"]), []).append(row["login"])
-    files = dict(texts("roles"))
-    asked = []
-    for granted, logins in alike.items():
-        known = [role for role in granted if role in ROLES]
-        rights = {right for role in known for right in ROLES[role]} & files.keys()
-        columns = sorted({column for right in rights for column in columns_of(right)})
-        asked.append({"logins": logins, "functions": granted_functions(known), "columns": columns})
-    rows = queries.rows("check_rights", asked=json.dumps(asked))
-    roles_of = {login: roles for roles, logins in alike.items() for login in logins}
-    gone = [row["login"] for row in queries.rows("gone_logins")]
-    return [{"logins": len(roles_of), "gone": gone, "roles": (), "login": None}] + [
-        {**row, "roles": roles_of.get(row["login"], ())} for row in rows
-    ]
-
-
 def rights(rows: list[Row]) -> Iterator[ServerFinding]:
     """Judge the rights of logins."""
-    summary, *wrong = rows
+    summary = rows[0]
+    wrong = [row for row in rows if row["subject"] == "rights"]
     if not wrong and not summary["gone"]:
         number = counted(summary["logins"], "login")
         yield ServerFinding(FINE, f"The rights of {number} are those of their roles.")
@@ -126,7 +127,7 @@ def rights(rows: list[Row]) -> Iterator[ServerFinding]:
         )
     by_login: dict[str, list[Row]] = {}
     for row in wrong:
-        by_login.setdefault(row["login"], []).append(row)
+        by_login.setdefault(row["name"], []).append(row)
     for login, its in by_login.items():
         roles = its[0]["roles"]
         whats = [f"{row['state']} {row['what']}" for row in its]

@@ -6,9 +6,9 @@ nothing and waits for nobody for long. What a login may not see is no failure: t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from taskq.db.access import Queries
 from taskq.db.checks import content, needed, running, tables, upkeep
@@ -18,6 +18,8 @@ from taskq.db.installed import Schema, read_schema
 from taskq.db.rows import Row
 from taskq.model.errors import TaskqError
 
+#: Rows, by what has read them: what two checks judge is read once.
+_Known: TypeAlias = dict[Callable[[Queries], list[Row]], list[Row]]
 #: Seconds for which a check waits for somebody's lock.
 LOCK_WAIT_S: Final = 2.0
 
@@ -51,8 +53,8 @@ CHECKS: Final = (
     ServerCheck("settings", running.read_settings, running.settings, needs_schema=False),
     ServerCheck("schema", _schema, _judge_schema, needs_schema=False),
     ServerCheck("tables", tables.read_tables, tables.tables),
-    ServerCheck("functions", content.read_functions, content.functions),
-    ServerCheck("rights", content.read_rights, content.rights),
+    ServerCheck("functions", content.read_content, content.functions),
+    ServerCheck("rights", content.read_content, content.rights),
     ServerCheck("places", reads("open_to_all"), upkeep.places, needs_schema=False),
     ServerCheck("sequences", reads("behind_sequences"), content.sequences),
     ServerCheck("indexes", content.read_indexes, content.indexes),
@@ -96,10 +98,11 @@ class Checked:
 def checked(database: Database) -> Iterator[Checked]:
     """Yield the findings of all checks; those of the schema's content unless it is another one."""
     schema: State = FINE
+    known: _Known = {}
     for check in CHECKS:
         if check.needs_schema and schema == FAULT:
             continue
-        for finding in _findings(database, check):
+        for finding in _findings(database, check, known):
             if check.name == "schema":
                 schema = finding.state
             yield _checked(check, finding)
@@ -110,11 +113,12 @@ def faults_of_server(database: Database) -> list[Checked]:
 
     Without those that a migration refuses.
     """
+    known: _Known = {}
     return [
         _checked(check, finding)
         for check in CHECKS
         if not check.needs_schema and check.name not in {"version", "encoding", "schema"}
-        for finding in _findings(database, check)
+        for finding in _findings(database, check, known)
         if finding.state == FAULT
     ]
 
@@ -134,8 +138,11 @@ def _checked(check: ServerCheck, finding: ServerFinding) -> Checked:
     return Checked(check.name, finding.state, finding.text, finding.remedy, dict(finding.figures))
 
 
-def _findings(database: Database, check: ServerCheck) -> list[ServerFinding]:
+def _findings(database: Database, check: ServerCheck, known: _Known) -> list[ServerFinding]:
+    """Return the findings of a check. known: what was read for those before it."""
     try:
-        return list(check.judge(database.in_snapshot(check.read, lock_wait_s=LOCK_WAIT_S)))
+        if check.read not in known:
+            known[check.read] = database.in_snapshot(check.read, lock_wait_s=LOCK_WAIT_S)
+        return list(check.judge(known[check.read]))
     except TaskqError as error:
         return [ServerFinding(UNSEEN, f"This could not be looked at: {error}.")]

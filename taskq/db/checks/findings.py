@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
 from taskq.db.access import Queries
@@ -50,6 +51,7 @@ class ServerCheck:
     explains: Literal["", "direct", "anywhere"] = ""
 
 
-def reads(name: str, **values: object) -> Callable[[Queries], list[Row]]:
-    """Return what reads a statement of `sql/queries`."""
-    return lambda queries: queries.rows(name, **values)
+@cache
+def reads(name: str) -> Callable[[Queries], list[Row]]:
+    """Return what reads a statement of `sql/queries`, for one name always the same."""
+    return lambda queries: queries.rows(name)

@@ -12,7 +12,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from taskq import Client
 from taskq.db.checks.content import bodies, columns_of, indexes_made, sizes
@@ -31,8 +30,6 @@ from taskq.db.checks.running import (
 from taskq.db.connections import Database
 from taskq.db.installed import texts
 from taskq.db.left_settings import LEFT
-from taskq.db.rows import Row
-from taskq.db.statements import Statements
 from taskq.diagnosis.events import BY_NAME, TROUBLE, event_of
 from taskq.diagnosis.explaining import explained
 from taskq.embedded import Server
@@ -40,7 +37,6 @@ from taskq.upkeep.keeper import Keeper
 from tests.fixtures.logins import Login, Staff
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.helpers.command_line import CommandLine
-from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres
 from tests.helpers.server_checks import break_by, faults, follow, only
 from tests.helpers.waiting import wait_until
@@ -328,40 +324,3 @@ def test_texts_of_roles_and_schema_are_read_whole(postgres: Postgres) -> None:
     ).fetchall()
     assert {row["relname"] for row in rows} == set(indexes_made())
     assert bodies().keys() == {name for name, _ in texts("functions")} - {"total"}
-
-
-class Counting(Statements):
-    """Statements that count the pages they read."""
-
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        super().__init__(connection)  # type: ignore[arg-type]  # any connection does here
-        self._opened = connection
-        self.pages = 0
-
-    def rows(self, name: str, /, **values: object) -> list[Row]:
-        """Return the rows of a statement."""
-        with watched(self._opened) as seen:
-            found = super().rows(name, **values)
-        self.pages += seen.buffers
-        return found
-
-
-@pytest.mark.thorough
-def test_checks_read_few_pages_however_much_there_is(queue: Client) -> None:
-    """All together, next to 300 tables of others, in a queue of 2,000 campaigns."""
-    for number in range(2_000):
-        queue.create_campaign(f"/c{number}")
-    with psycopg.connect(queue.database.dsn, autocommit=True, row_factory=dict_row) as other:
-        for start in range(0, 300, 100):
-            other.execute(
-                "do $$ begin for n in " + f"{start} .. {start + 99} loop execute format("
-                "'create table public.t%s (id bigint primary key, x text)', n); end loop; end $$"
-            )
-        other.execute("vacuum analyze")
-        for most in (4_000, 2_000):  # a new connection reads catalogs for whatever it does first
-            pages = {}
-            for check in CHECKS:
-                counting = Counting(other)
-                check.read(counting)
-                pages[check.name] = counting.pages
-            assert sum(pages.values()) <= most, pages

@@ -66,7 +66,7 @@ def test_each_breach_is_found_by_its_check_alone(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["waiting", "working", "done", "failures", "losses"])
+@pytest.mark.parametrize("name", ["waiting", "working", "done", "failures", "losses", "children"])
 def test_counter_that_is_not_a_recount_is_found(queue: Client, history: History, name: str) -> None:
     """It reports counts and recounts side by side."""
     history.count(name, 1)
@@ -154,7 +154,8 @@ def test_tasks_that_count_too_little_towards_a_limit_are_found(
     ]:
         postgres.execute(change)
         (violation,) = queue.audit()
-        assert violation.text == f"{summed} starts are summed, and claims count for 3, of the {words}"
+        said = f"{summed} starts are summed, and claims count for 3, of the {words}"
+        assert violation.text == said
 
 
 def test_output_files_that_are_not_counted_as_stored_are_found(
