@@ -255,6 +255,7 @@ create table taskq.usage (
     attempts bigint not null,
     run_ms bigint not null,
     core_ms bigint not null,
+    gpu_ms bigint not null,
     constraint usage_pkey primary key (path, grain, since, campaign_id, owner, site, outcome),
     constraint usage_grain_known check (grain in ('hour', 'day', 'month'))
 )
@@ -271,7 +272,9 @@ comment on column taskq.usage.campaign_id is
 comment on column taskq.usage.owner is 'When the attempts were summed; empty: the campaign had none.';
 comment on column taskq.usage.site is 'Empty: unknown. others: beyond the sites that a campaign may have.';
 comment on column taskq.usage.outcome is 'As of an attempt. Attempts that were withdrawn are done.';
-comment on column taskq.usage.run_ms is 'See used_ms.sql; core_ms: times the cores of the slot.';
+comment on column taskq.usage.run_ms is
+    'See used_ms.sql; core_ms: times the cores of the slot; gpu_ms: times the GPUs that a task of the campaign needs, when the '
+    'attempts were summed.';
 
 create table taskq.summed (
     only_one boolean not null default true,

@@ -218,7 +218,7 @@ class Client(FunctionCalls):
         since: datetime | None = None,
         limit: int = ALL_LINES,
     ) -> Usage:
-        """Return core-hours of attempts that ended at and below a path, also of removed ones.
+        """Return core- and GPU-hours of attempts that ended at and below a path, also removed ones.
 
         Args:
             path: Of a campaign that is there, or was.

@@ -24,7 +24,8 @@ class Used:
     owner: empty if the campaign had none when they ended. site: empty if unknown. starts: of the
     day or the month, in UTC. end: done, failed, lost, cancelled, released, or hedged: given up for
     a second attempt. run_s: seconds in which slots ran them. core_s: times the cores that their
-    agents offer a slot; the others are its parts, by how attempts ended.
+    agents offer a slot; the others are its parts, by how attempts ended. gpu_s: run_s times the
+    GPUs that a task needs, or their share.
     """
 
     owner: str | None
@@ -40,6 +41,7 @@ class Used:
     lost_core_s: float
     cancelled_core_s: float
     released_core_s: float
+    gpu_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`taskq usage`: core-hours, by who used them."""
+"""`taskq usage`: core-hours and GPU-hours, by who used them."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ def usage(
     since: datetime | timedelta | None,
     limit: int | None,
 ) -> None:
-    """Show the core-hours of PATH and all below, also of what was removed.
+    """Show the core-hours and GPU-hours of PATH and all below, also of what was removed.
 
     A core-hour is an hour of one core of a slot; an attempt counts while its payload ran. DONE,
-    FAILED and LOST show what became of it. Attempts count when they have ended, some seconds later.
+    FAILED and LOST show what became of it. A GPU-hour is an hour of a GPU that a task needs, or its
+    share. Attempts count when they have ended, some seconds later.
     Days and months are those of UTC. The sums keep hours for three days, days for a hundred days,
     then months.
 

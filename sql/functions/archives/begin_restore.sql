@@ -104,12 +104,14 @@ begin
         end if;
         v_id := case when v_same then v_one.campaign_id
                      else nextval(pg_get_serial_sequence('taskq.campaign', 'campaign_id')) end;
+        update taskq.campaign c set has_below = true where c.campaign_id = v_parent.campaign_id and not c.has_below;
         insert into taskq.campaign (campaign_id, parent_id, path, lineage, owner, running_quota)
         overriding system value
         values (v_id, v_parent.campaign_id, v_one.path, v_parent.lineage || v_id, v_owner,
                 taskq.running_quota(v_owner));
         insert into taskq.counter (campaign_id) values (v_id);
         insert into taskq.subtotal (campaign_id) values (v_id);
+        insert into taskq.delta (campaign_id, children) values (v_parent.campaign_id, 1);
         perform taskq.change_campaign(v_one.path, v_one.body);
         update taskq.campaign c
            set created_at = v_one.created_at,
@@ -120,9 +122,9 @@ begin
          where c.campaign_id = v_id;
         -- What it used is counted where it ran; without sums of a campaign that was removed, as after remove_tasks(), the
         -- audit would look for it here.
-        insert into taskq.usage (path, grain, since, campaign_id, owner, site, outcome, attempts, run_ms, core_ms)
-        values (v_one.path, 'month', date_trunc('month', v_one.created_at, 'UTC'), -v_id, v_owner, '', 'done', 0, 0, 0)
-            on conflict (path, grain, since, campaign_id, owner, site, outcome) do nothing;
+        perform taskq.add_used(array[
+            (v_one.path, 'month', date_trunc('month', v_one.created_at, 'UTC'), -v_id, v_owner, '', 'done', 0, 0, 0,
+             0)::taskq.usage]);
         v_ids := v_ids || v_id;
     end loop;
     insert into taskq.archive (campaign_id, number, status_before, begun_at, login, restoring)

@@ -1,12 +1,14 @@
 -- part_usage(campaign): keeps what a campaign has used apart from its attempts, of which some are being removed; until
 -- then the audit compares both. A part of remove_tasks(), which has locked the row of `summed`; not for clients.
 --
--- Locks: the rows of the campaign. Index: campaign_pkey, usage_pkey.
+-- Locks: the rows of the campaign, see add_used(). Index: campaign_pkey, usage_pkey.
 -- @plan by-key
 create or replace function taskq.part_usage(p_campaign bigint)
 returns void
 language plpgsql
 as $$
+declare
+    v_gone taskq.usage[];
 begin
     with gone as (
         delete from taskq.usage u
@@ -15,13 +17,10 @@ begin
            and u.campaign_id = p_campaign
      returning u.*
     )
-    insert into taskq.usage as u (
-           path, grain, since, campaign_id, owner, site, outcome, attempts, run_ms, core_ms)
-    select g.path, g.grain, g.since, -p_campaign, g.owner, g.site, g.outcome, g.attempts, g.run_ms, g.core_ms
-      from gone g
-        on conflict (path, grain, since, campaign_id, owner, site, outcome) do update
-       set attempts = u.attempts + excluded.attempts,
-           run_ms = u.run_ms + excluded.run_ms,
-           core_ms = u.core_ms + excluded.core_ms;
+    select array_agg((g.path, g.grain, g.since, -g.campaign_id, g.owner, g.site, g.outcome, g.attempts, g.run_ms,
+                      g.core_ms, g.gpu_ms)::taskq.usage)
+      into v_gone
+      from gone g;
+    perform taskq.add_used(v_gone);
 end
 $$;

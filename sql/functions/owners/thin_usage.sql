@@ -11,7 +11,7 @@ as $$
 declare
     v_most constant integer := 5000;
     v_one record;
-    v_taken integer;
+    v_old taskq.usage[];
     v_total integer := 0;
 begin
     perform from taskq.summed s where s.only_one for update skip locked;
@@ -33,20 +33,13 @@ begin
                         order by o.grain, o.since
                         limit v_most))
          returning u.*
-        ), longer as (
-            insert into taskq.usage as u (
-                   path, grain, since, campaign_id, owner, site, outcome, attempts, run_ms, core_ms)
-            select o.path, v_one.longer, date_trunc(v_one.longer, o.since, 'UTC'), o.campaign_id, o.owner, o.site,
-                   o.outcome, taskq.total(o.attempts), taskq.total(o.run_ms), taskq.total(o.core_ms)
-              from old o
-             group by 1, 2, 3, 4, 5, 6, 7
-                on conflict (path, grain, since, campaign_id, owner, site, outcome) do update
-               set attempts = u.attempts + excluded.attempts,
-                   run_ms = u.run_ms + excluded.run_ms,
-                   core_ms = u.core_ms + excluded.core_ms
         )
-        select count(*) into v_taken from old;
-        v_total := v_total + v_taken;
+        select array_agg((o.path, v_one.longer, date_trunc(v_one.longer, o.since, 'UTC'), o.campaign_id, o.owner, o.site,
+                          o.outcome, o.attempts, o.run_ms, o.core_ms, o.gpu_ms)::taskq.usage)
+          into v_old
+          from old o;
+        perform taskq.add_used(v_old);
+        v_total := v_total + coalesce(cardinality(v_old), 0);
     end loop;
     return v_total;
 end

@@ -5,7 +5,7 @@
 -- on that has this time; earlier than three days ago the day, earlier than a hundred days ago the month; null: all.
 -- starts: when the day or the month begins, in UTC; days that are older than a hundred days are months. run_s: of slots;
 -- core_s: times the cores that agents offer a slot, and of these those of attempts that were done, and so on; cancelled
--- with those that were given up for a second attempt.
+-- with those that were given up for a second attempt. gpu_s: of slots, times the GPUs that tasks need.
 -- Error TQ404: there is no such campaign, and there was none.
 --
 -- Reads the sums alone. Index: usage_pkey, campaign_path_key.
@@ -28,7 +28,8 @@ returns table (
     failed_core_s double precision,
     lost_core_s double precision,
     cancelled_core_s double precision,
-    released_core_s double precision
+    released_core_s double precision,
+    gpu_s double precision
 )
 language plpgsql stable
 as $$
@@ -42,7 +43,8 @@ begin
                taskq.total(u.core_ms) filter (where u.outcome = 'failed') / 1000.0::double precision,
                taskq.total(u.core_ms) filter (where u.outcome = 'lost') / 1000.0::double precision,
                taskq.total(u.core_ms) filter (where u.outcome in ('cancelled', 'hedged')) / 1000.0::double precision,
-               taskq.total(u.core_ms) filter (where u.outcome = 'released') / 1000.0::double precision
+               taskq.total(u.core_ms) filter (where u.outcome = 'released') / 1000.0::double precision,
+               taskq.total(u.gpu_ms) / 1000.0::double precision
           from (
               -- First the many rows, with few sums.
               select case when 'owner' = any (p_per) then u.owner end as owner,
@@ -51,7 +53,7 @@ begin
                      case when 'day' = any (p_per) then date_trunc('day', u.since, 'UTC')
                           when 'month' = any (p_per) then date_trunc('month', u.since, 'UTC') end as starts,
                      u.outcome, taskq.total(u.attempts) as attempts, taskq.total(u.run_ms) as run_ms,
-                     taskq.total(u.core_ms) as core_ms
+                     taskq.total(u.core_ms) as core_ms, taskq.total(u.gpu_ms) as gpu_ms
                 from taskq.usage u
                where (u.path = p_path
                       or u.path > rtrim(p_path, '/') || '/' and u.path < rtrim(p_path, '/') || '0')

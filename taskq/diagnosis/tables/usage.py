@@ -8,7 +8,7 @@ from typing import Final
 from taskq.db.usage import Per, Used
 from taskq.model.columns import Column
 
-#: From so many core-hours on, fractions do not count.
+#: From so many hours on, fractions do not count.
 _LARGE: Final = 100.0
 
 
@@ -42,11 +42,12 @@ def columns(per: Sequence[Per]) -> list[Column[Used]]:
             )
             if "end" not in per
         ),
+        Column("gpu-hours", _hours(lambda used: used.gpu_s), sparse=True, yields=1),
     ]
 
 
 def _hours(seconds: Callable[[Used], float]) -> Callable[[Used], str]:
-    """Return what writes core-hours: to a hundredth below 100, else whole; none as nothing."""
+    """Return what writes hours: to a hundredth below 100, else whole; none as nothing."""
 
     def text(used: Used) -> str:
         hours = seconds(used) / 3600

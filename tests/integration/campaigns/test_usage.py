@@ -66,6 +66,35 @@ def test_core_hours_are_kept_apart_by_how_attempts_end(
     assert list(queue.audit()) == []
 
 
+def test_gpu_hours_are_those_that_tasks_need(queue: Client, hire: Hire, postgres: Postgres) -> None:
+    """A share of a GPU as much less; kept while hours become months, and when tasks go."""
+    for path, gpus in (("/whole", 2), ("/share", 0.25), ("/none", None)):
+        spec = CampaignSpec(path, handler=TRUE, gpus=gpus)
+        queue.create_campaign(spec).seed([{"n": 1}, {"n": 2}])
+        agent = hire(path, offers=["gpus=2", "cores=2", "protocol=2"])
+        done, failed = agent.claim_singly(2)
+        began(postgres, "2 h")
+        assert agent.report(done, DONE, phases={"run_s": 3600}) == "accepted"
+        assert agent.report(failed, FAILED, phases={"run_s": 1800}) == "accepted"
+    sum_up(postgres)
+    for life in ("whole", "thinned", "removed"):
+        lines = {line.campaign: line for line in queue.usage(per=["campaign"]).lines}
+        assert {path: line.gpu_s for path, line in lines.items()} == {
+            "/whole": 2 * 5400,
+            "/share": 0.25 * 5400,
+            "/none": 0,
+        }, life
+        assert {line.core_s for line in lines.values()} == {2 * 5400}
+        if life == "whole":
+            later = datetime.now(timezone.utc) + timedelta(days=300)
+            for _ in range(2):
+                postgres.execute("select taskq.thin_usage(%s)", [later])
+        elif life == "thinned":
+            for path in lines:
+                queue.campaign(path).cancel()
+                queue.campaign(path).remove()
+
+
 def test_run_time_that_an_agent_invents_does_not_count(
     agent: ScriptedAgent, postgres: Postgres
 ) -> None:
