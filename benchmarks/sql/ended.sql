@@ -18,5 +18,7 @@ with top as (
 ), summed as (
     insert into taskq.subtotal (campaign_id) select d.campaign_id from drawn d
 )
-insert into taskq.delta (campaign_id, done)
-select d.campaign_id, 100 from drawn d
+insert into taskq.delta (campaign_id, done, children)
+select d.campaign_id, 100, null from drawn d
+ union all
+select d.parent, 0, count(*)::integer from drawn d group by d.parent

@@ -25,5 +25,9 @@ with top as (
     insert into taskq.subtotal (campaign_id)
     select unnest(array[d.directory, d.leaf]) from drawn d
 )
-insert into taskq.delta (campaign_id, waiting)
-select d.leaf, 100 from drawn d
+insert into taskq.delta (campaign_id, waiting, children)
+select d.leaf, 100, null from drawn d
+ union all
+select d.directory, 0, 1 from drawn d
+ union all
+select d.parent, 0, count(*)::integer from drawn d group by d.parent

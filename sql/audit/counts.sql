@@ -1,23 +1,24 @@
--- Counters equal a recount of tasks by status, and of attempts that failed or were lost. A salvaged
--- attempt counts as a loss.
+-- Counters equal a recount of tasks by status, of attempts that failed or were lost, and of the campaigns directly below.
+-- A salvaged attempt counts as a loss.
 --
 -- campaign. Rows: the counters that differ, in `text`; all figures, in `rows`.
--- Index: counter_pkey, delta_xid, task_pkey, attempt_pkey.
+-- Index: counter_pkey, delta_xid, task_pkey, attempt_pkey, campaign_parent.
 with counted as (
     select m.name, m.number
       from (
           select coalesce(sum(n.waiting), 0) as waiting, coalesce(sum(n.delayed), 0) as delayed,
                  coalesce(sum(n.working), 0) as working, coalesce(sum(n.done), 0) as done,
                  coalesce(sum(n.failed), 0) as failed, coalesce(sum(n.cancelled), 0) as cancelled,
-                 coalesce(sum(n.failures), 0) as failures, coalesce(sum(n.losses), 0) as losses
+                 coalesce(sum(n.failures), 0) as failures, coalesce(sum(n.losses), 0) as losses,
+                 coalesce(sum(n.children), 0) as children
             from (
                 select c.waiting, c.delayed, c.working, c.done, c.failed, c.cancelled, c.failures,
-                       c.losses
+                       c.losses, c.children
                   from taskq.counter c
                  where c.campaign_id = %(campaign)s
                  union all
                 select d.waiting, d.delayed, d.working, d.done, d.failed, d.cancelled, d.failures,
-                       d.losses
+                       d.losses, d.children
                   from taskq.unfolded() d
                  where d.campaign_id = %(campaign)s
             ) n
@@ -25,12 +26,14 @@ with counted as (
      cross join lateral (
          values ('waiting', n.waiting), ('delayed', n.delayed), ('working', n.working),
                 ('done', n.done), ('failed', n.failed), ('cancelled', n.cancelled),
-                ('failures', n.failures), ('losses', n.losses)
+                ('failures', n.failures), ('losses', n.losses), ('children', n.children)
      ) as m (name, number)
 ), found as (
     select t.status::text as name, count(*) as number
       from taskq.states(%(campaign)s, 0, 9223372036854775807) t
      group by t.status
+     union all
+    select 'children', count(*) from taskq.campaign b where b.parent_id = %(campaign)s
      union all
     select m.name, m.number
       from (

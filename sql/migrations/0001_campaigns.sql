@@ -132,6 +132,7 @@ create table taskq.campaign (
     keep_inputs boolean not null default false,
     keep double precision,
     archive_first boolean not null default false,
+    has_below boolean not null default false,
     max_running integer generated always as (
         least(running_limit, running_quota,
               case when max_running_per_site is not null then 1000000000 end,
@@ -196,8 +197,10 @@ create table taskq.campaign (
 create index campaign_parent on taskq.campaign (parent_id, path);
 create index campaign_limited on taskq.campaign (campaign_id) where limited_at is not null;
 create index campaign_owner on taskq.campaign (owner) where owner is not null;
--- The few campaigns that keep those below them from being served.
-create index campaign_closed on taskq.campaign (path) where status <> 'open';
+-- The few campaigns that keep those below them from being served, and those that are to go on. What was cancelled or
+-- archived, with nothing below it, may be thousands, and is found by its tasks if some are left.
+create index campaign_closed on taskq.campaign (path)
+    where status = 'paused' or status <> 'open' and has_below;
 create index campaign_hedge on taskq.campaign (campaign_id) where hedge is not null;
 create index campaign_hedged on taskq.campaign (path) where hedged > 0;
 create index campaign_learns on taskq.campaign (campaign_id) where memory_learns;
@@ -207,6 +210,7 @@ create index campaign_named on taskq.campaign (campaign_id) where named_limits <
 
 comment on table taskq.campaign is 'The tree of campaigns, with what agents and the server must know of each.';
 comment on column taskq.campaign.keep_inputs is 'Whether the content of inputs stays stored that only recipes have.';
+comment on column taskq.campaign.has_below is 'Whether campaigns are directly below it, or were.';
 comment on column taskq.campaign.recipe is 'Its recipe now, see the table `recipe`; null: the first.';
 comment on column taskq.campaign.path is '/ for the root, else /name/name.';
 comment on column taskq.campaign.lineage is

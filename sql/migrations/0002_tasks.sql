@@ -303,6 +303,7 @@ create table taskq.counter (
     failures bigint not null default 0,
     losses bigint not null default 0,
     first_failures bigint not null default 0,
+    children bigint not null default 0,
     unfinished boolean not null generated always as (waiting <> 0 or delayed <> 0 or working <> 0) stored,
     has_failed boolean not null generated always as (failed <> 0) stored,
     constraint counter_pkey primary key (campaign_id)
@@ -322,6 +323,7 @@ comment on column taskq.counter.has_failed is 'The same of failed tasks.';
 comment on column taskq.counter.failures is 'Attempts that failed.';
 comment on column taskq.counter.losses is 'Attempts whose agents were lost.';
 comment on column taskq.counter.first_failures is 'Of the failures, those of first attempts.';
+comment on column taskq.counter.children is 'Campaigns directly below it.';
 
 create table taskq.delta (
     campaign_id bigint not null,
@@ -335,7 +337,8 @@ create table taskq.delta (
     failures integer not null default 0,
     losses integer not null default 0,
     since timestamptz,
-    first_failures integer not null default 0
+    first_failures integer not null default 0,
+    children integer
 )
 with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 
@@ -346,6 +349,7 @@ create index delta_xid on taskq.delta (xid);
 alter table taskq.delta replica identity full;
 
 comment on table taskq.delta is 'Moves of tasks that are not folded yet: one row per transaction and campaign.';
+comment on column taskq.delta.children is 'Campaigns that were made directly below it, or removed; null: none.';
 comment on column taskq.delta.since is 'In a sum of deltas: when the first of them was added; see fold.sql.';
 
 create table taskq.fold (

@@ -5,4 +5,4 @@
 -- @gateway no
 select coalesce((select b.silent from taskq.brake b where b.since is not null), 0) as held,
        (select count(*) from taskq.campaign c
-         where c.status <> 'open' and c.paused_why is not null) as paused
+         where c.status = 'paused' and c.paused_why is not null) as paused

@@ -137,6 +137,7 @@ LEFT_OUT: Final[dict[str, dict[str, str]]] = {
     "campaign": {
         "parent_id": "follows from the path",
         "lineage": "follows from the path",
+        "has_below": "follows from the paths",
         "revision": "begins anew",
         "paused_why": "an archived campaign is not paused",
         "running_quota": "follows from the owner's quota",

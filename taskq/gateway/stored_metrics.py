@@ -25,7 +25,7 @@ from taskq.model.seed import STATUSES
 
 T = TypeVar("T")
 
-#: Most rows, each with series of its own: those with the most unfinished tasks.
+#: Most rows, each with series of its own: those with the most unfinished tasks, then the newest.
 MOST: Final = 200
 #: Seconds for which an answer serves all requests for the same campaigns.
 FRESH_S: Final = 5.0
@@ -142,7 +142,7 @@ class _Kept(Generic[T]):
 def of_campaigns(rows: Sequence[Row], ends: Mapping[str, float]) -> Iterator[Metric]:
     """Yield the metrics of campaigns."""
     number = rows[0]["campaigns"] if rows else 0
-    title = f"Campaigns with tasks, of which {MOST} have series of their own"
+    title = f"Campaigns with unfinished tasks; {MOST} campaigns have series of their own"
     yield GaugeMetricFamily("taskq_campaigns", title, number)
     tasks = GaugeMetricFamily(
         "taskq_campaign_tasks", "Tasks of a campaign, its own", labels=["campaign", "status"]

@@ -12,7 +12,7 @@ as $$
     select to_jsonb(c)
            - array['campaign_id', 'parent_id', 'path', 'lineage', 'status', 'revision', 'created_at', 'inputs',
                    'paused_why', 'owner', 'running_quota', 'hedged', 'payload_bytes', 'seeded_at', 'tags',
-                   'running_limit', 'limited_at', 'memory_learns', 'recipe']
+                   'running_limit', 'limited_at', 'memory_learns', 'recipe', 'has_below']
            || jsonb_build_object(
                   'requires', c.tags, 'max_running', c.running_limit,
                   'named_resources', taskq.needed_resources(c.named_resources),

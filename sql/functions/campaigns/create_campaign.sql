@@ -10,7 +10,7 @@
 -- its login may act for tokens.
 --
 -- Locks: the unique path: of two callers at once, one gets TQ409; one against set_quota() for the owner,
--- shared.
+-- shared; the campaign above it, if this is the first below.
 -- @roles submitter
 -- @gateway submitter
 -- @repeat once
@@ -48,6 +48,9 @@ begin
 
     perform taskq.demand_not_archived(v_parent.campaign_id);
     perform pg_advisory_xact_lock_shared(-3, hashtext(v_owner));
+    if not v_parent.has_below then
+        update taskq.campaign c set has_below = true where c.campaign_id = v_parent.campaign_id and not c.has_below;
+    end if;
     insert into taskq.campaign (parent_id, path, lineage, owner, running_quota)
     values (v_parent.campaign_id, p_path, '{}', v_owner, taskq.running_quota(v_owner))
     on conflict (path) do nothing
@@ -60,6 +63,7 @@ begin
      where c.campaign_id = v_id;
     insert into taskq.counter (campaign_id) values (v_id);
     insert into taskq.subtotal (campaign_id) values (v_id);
+    insert into taskq.delta (campaign_id, children) values (v_parent.campaign_id, 1);
     perform taskq.change_campaign(p_path, p_spec);
     return v_id;
 end

@@ -53,7 +53,7 @@ begin
                sum(g.waiting) as waiting, sum(g.delayed) as delayed, sum(g.working) as working,
                sum(g.done) as done, sum(g.failed) as failed, sum(g.cancelled) as cancelled,
                sum(g.failures) as failures, sum(g.losses) as losses,
-               sum(g.first_failures) as first_failures
+               sum(g.first_failures) as first_failures, sum(g.children) as children
           from gone g
          group by g.campaign_id
     ), due as materialized (
@@ -61,9 +61,9 @@ begin
     ), kept as (
         insert into taskq.delta (
                campaign_id, since, waiting, delayed, working, done, failed, cancelled, failures,
-               losses, first_failures)
+               losses, first_failures, children)
         select t.campaign_id, t.since, t.waiting, t.delayed, t.working, t.done, t.failed,
-               t.cancelled, t.failures, t.losses, t.first_failures
+               t.cancelled, t.failures, t.losses, t.first_failures, t.children
           from total t
          where not (select u.is_due from due u)
     ), added as (
@@ -76,7 +76,8 @@ begin
                cancelled = c.cancelled + t.cancelled,
                failures = c.failures + t.failures,
                losses = c.losses + t.losses,
-               first_failures = c.first_failures + t.first_failures
+               first_failures = c.first_failures + t.first_failures,
+               children = c.children + coalesce(t.children, 0)
           from total t
          where c.campaign_id = t.campaign_id
            and (select u.is_due from due u)

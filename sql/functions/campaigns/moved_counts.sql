@@ -12,13 +12,14 @@ returns table (
     failed bigint,
     cancelled bigint,
     failures bigint,
-    losses bigint
+    losses bigint,
+    children bigint
 )
 language sql stable
 as $$
     select d.campaign_id,
            taskq.total(d.waiting), taskq.total(d.delayed), taskq.total(d.working), taskq.total(d.done),
-           taskq.total(d.failed), taskq.total(d.cancelled), taskq.total(d.failures), taskq.total(d.losses)
+           taskq.total(d.failed), taskq.total(d.cancelled), taskq.total(d.failures), taskq.total(d.losses), taskq.total(d.children)
       from taskq.unfolded() d
      group by d.campaign_id
 $$;

@@ -2,7 +2,8 @@
 --
 -- Result: null: the subtree has at most 1,000 campaigns, so it is read as a whole. Of a larger one, and of the whole
 -- queue, the campaign at the path, those with unfinished tasks, the 20 with most failed tasks, the first 1,000 that are
--- not open, those of the queue's 20 newest that are there, and all that are above one of these.
+-- paused, or not open with campaigns below, those of the queue's 20 newest that are there, and all that are above one of
+-- these.
 -- Error TQ404: no such campaign.
 --
 -- The cost grows with what is unfinished or has failed anywhere, not with campaigns whose tasks have all succeeded.
@@ -39,7 +40,7 @@ begin
                union all
               (select c.lineage
                  from taskq.campaign c
-                where c.status <> 'open'
+                where (c.status = 'paused' or c.status <> 'open' and c.has_below)
                   and v_top = any (c.lineage)
                 order by c.path
                 limit v_most_closed)

@@ -109,6 +109,7 @@ begin
         perform taskq.sum_anew(a.campaign_id) from unnest(v_above) as a (campaign_id);
     end if;
     delete from taskq.subtotal s where s.campaign_id = v_id;
+    insert into taskq.delta (campaign_id, children) values (v_above[cardinality(v_above)], -1);
     delete from taskq.archive a where a.campaign_id = v_id;
     delete from taskq.retention r where r.campaign_id = v_id;
     delete from taskq.recipe r where r.campaign_id = v_id;

@@ -22,7 +22,7 @@ begin
     end if;
     select count(*) into paused
       from taskq.campaign c
-     where c.status <> 'open'
+     where c.status = 'paused'
        and c.paused_why is not null
        and exists (select from unnest(p_paths) as p (path) where taskq.at_or_below(c.path, p.path));
 end

@@ -158,6 +158,7 @@ def test_owners_go_through_the_deltas_once(
 ) -> None:
     """However many they are; and find each campaign by its key."""
     queue.create_campaign("/a")
+    postgres.execute("select taskq.fold('0')")
     grow(postgres, "/a", "/a/", 200)
     postgres.execute(
         "update taskq.campaign c set owner = right(path, 2), running_quota = 5"

@@ -31,8 +31,10 @@ LARGE = """
     ), summed as (
         insert into taskq.subtotal (campaign_id) select campaign_id from new
     )
-    insert into taskq.delta (campaign_id, done, failed)
-    select campaign_id, 2, (row_number() over () = 7)::integer from new
+    insert into taskq.delta (campaign_id, done, failed, children)
+    select campaign_id, 2, (row_number() over () = 7)::integer, null from new
+     union all
+    select campaign_id, 0, 0, 1100 from top
 """
 LINEAGES = """
     update taskq.campaign c set lineage = p.lineage || c.campaign_id
