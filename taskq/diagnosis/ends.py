@@ -33,7 +33,7 @@ _LEAST_S: Final = 60.0
 #: Attempts on both sides from which on the order of seeding shows something.
 _LEAST_APART: Final = 20
 #: Run times move if they differ by this factor; and not while the first long ones run.
-_NOTABLE: Final = 1.5
+NOTABLE_RUNS: Final = 1.5
 _SETTLED: Final = 3
 
 
@@ -130,7 +130,7 @@ class PastEnds:
             step(_numbers((it, it.attempts, it.logs, it.squares) for it in some))
             for some in its.values()
         ]
-        found = [it.since for it in steps if it and it.after - it.before >= math.log(_NOTABLE)]
+        found = [it.since for it in steps if it and it.after - it.before >= math.log(NOTABLE_RUNS)]
         return min(found, default=None)
 
     def _at(self, kind: PlaceKind, name: str) -> list[EndSum]:
@@ -211,7 +211,7 @@ class PastEnds:
             longest = max((math.exp(it.mean) for it in runs), default=0.0)
             settled = timedelta(seconds=min(_SETTLED * longest, _PAST.total_seconds()))
             moved = step(runs, settled)
-            if moved and abs(moved.after - moved.before) >= math.log(_NOTABLE):
+            if moved and abs(moved.after - moved.before) >= math.log(NOTABLE_RUNS):
                 found.append(Move(campaign, "runs", moved))
             results = _numbers(
                 (it, it.numbers, it.number_sum, it.number_squares) for it in done if it.numbers

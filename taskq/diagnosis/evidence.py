@@ -3,7 +3,7 @@
 A difference counts if the intervals of both sides, each with a confidence of 99.9 % or more, do
 not overlap. Few attempts give wide intervals, so neither a number of attempts nor a share decides
 alone. A look compares many hosts, and each class of errors: the intervals are so wide that all of
-its comparisons together err with a probability of `_ERRORS` at most (O. J. Dunn, J. Amer. Statist.
+its comparisons together err with a probability of `ERRORS` at most (O. J. Dunn, J. Amer. Statist.
 Assoc. 56, 1961, 52: Bonferroni's inequality), however they depend on each other. The procedure of
 Benjamini and Hochberg finds weaker effects, and accepts a share of wrong findings for it: here each
 of these accuses somebody. Places are compared within campaigns only, weighted by the place's
@@ -24,7 +24,7 @@ from taskq.model.words import percent
 #: The tail outside a 99.9 % interval on each side.
 TAIL: Final = 0.0005
 #: The probability that a look at many hosts accuses one wrongly.
-_ERRORS: Final = 0.005
+ERRORS: Final = 0.005
 _HALVINGS: Final = 30
 _MOST_TERMS: Final = 500
 _PRECISION: Final = 1e-9
@@ -110,7 +110,7 @@ class Slowness:
 
 def tail_of(comparisons: int) -> float:
     """Return the tail outside an interval where a look makes so many comparisons."""
-    return min(TAIL, _ERRORS / max(comparisons, 1))
+    return min(TAIL, ERRORS / max(comparisons, 1))
 
 
 def share(part: float, attempts: float, tail: float = TAIL) -> Share:

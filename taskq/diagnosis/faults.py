@@ -15,6 +15,7 @@ from taskq.diagnosis.facts import Facts, FailedTasks
 from taskq.diagnosis.fleet import Findings
 from taskq.diagnosis.hanging import overdue
 from taskq.diagnosis.judging import is_split, split_words
+from taskq.diagnosis.losing import AGENT_LOST, losing
 from taskq.diagnosis.moved import moved
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Reason, brief, known_sum, some, verb
@@ -39,6 +40,7 @@ def faults(facts: Facts) -> Iterator[Reason]:
     yield from overdue(facts)
     yield from _failed(facts)
     yield from _poisonous(facts)
+    yield from losing(facts.status.path, facts.findings.losing)
     yield from further_classes(facts, verdicts_on_failed(facts), failing_places(facts))
     yield from moved(facts.findings.moves)
     yield from _failing(facts, facts.findings)
@@ -283,7 +285,13 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
 
 
 def _failing_sites(findings: Findings) -> list[Place]:
-    return [site for site in findings.sites if site.is_failing]
+    return [it for it in findings.sites if it.is_failing and not _only_loses(findings, it)]
+
+
+def _only_loses(findings: Findings, place: Place) -> bool:
+    """Return whether more fails at a place since its agents are lost, as another reason says."""
+    loses = place.name in {name for it in findings.losing for name in (it.name, *it.hosts)}
+    return loses and (place.worst is None or place.worst[1] == AGENT_LOST)
 
 
 def _failing_hosts(facts: Facts, findings: Findings) -> list[Place]:
@@ -297,7 +305,10 @@ def _failing_hosts(facts: Facts, findings: Findings) -> list[Place]:
     return [
         host
         for host in findings.hosts
-        if host.is_failing and host.site not in theirs and (host.name, host.worst) not in refusing
+        if host.is_failing
+        and host.site not in theirs
+        and (host.name, host.worst) not in refusing
+        and not _only_loses(findings, host)
     ]
 
 
@@ -307,7 +318,8 @@ def failing_places(facts: Facts) -> set[str]:
         return set()
     sites = _failing_sites(facts.findings)[:_MOST_SHOWN]
     hosts = _failing_hosts(facts, facts.findings)[:_MOST_SHOWN]
-    return {place.name for place in [*sites, *hosts]}
+    losing = [name for it in facts.findings.losing for name in (it.name, *it.hosts)]
+    return {*losing, *(place.name for place in [*sites, *hosts])}
 
 
 def blamed(facts: Facts, campaign: str | None = None) -> Sequence[str]:

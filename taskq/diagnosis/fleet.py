@@ -16,6 +16,8 @@ from taskq.diagnosis.elsewhere import OtherCampaigns
 from taskq.diagnosis.ends import Move, PastEnds
 from taskq.diagnosis.idle import IdleHost, TasksInHand, idle_hosts
 from taskq.diagnosis.judging import NOTABLE
+from taskq.diagnosis.latest_moves import moved_runs, with_latest
+from taskq.diagnosis.lost_agents import LosingPlace, losing_places
 from taskq.diagnosis.odd_readings import OddReader, OddReadings, read_odd_results
 from taskq.diagnosis.odd_results import OddResults
 from taskq.diagnosis.onset import risen
@@ -50,6 +52,7 @@ class Findings:
     odd: OddReadings
     moves: Sequence[Move] = field(default=(), kw_only=True)
     idle: Sequence[IdleHost] = field(default=(), kw_only=True)
+    losing: Sequence[LosingPlace] = field(default=(), kw_only=True)
 
 
 class Fleet:
@@ -121,7 +124,7 @@ class Fleet:
         odd = self._read_odd(self._database, path)
         lost = self._lost(path)
         return self._compared(
-            "host", present, sample, self.bans(), past, path=path, odd=odd.hosts, lost=lost
+            "host", present, sample, self.bans(), past, path=path, odd=odd.places, lost=lost
         )
 
     def sites(self, path: str = "/") -> list[Place]:
@@ -149,19 +152,18 @@ class Fleet:
         sample = past.with_sums(read_sample(self._database, path, ended))
         bans, odd = self.bans(), self._read_odd(self._database, path)
         failures = self._judged(path, limit, sample, bans, past)
+        by_session = sample.groups if sample.by_session is None else sample.by_session
         by_size = {(it.campaign, it.error_class): it.cleared for it in failures if it.cleared}
-        hosts = self._compared("host", present, sample, bans, past, path=path, odd=odd.hosts)
-        sites = self._compared("site", present, sample, bans, past, path=path)
+        hosts = self._compared("host", present, sample, bans, past, path=path, odd=odd.places)
+        sites = self._compared("site", present, sample, bans, past, path=path, odd=odd.places)
         return Findings(
             hosts=[_without_sizes(it, by_size) for it in hosts],
             sites=[_without_sizes(it, by_size) for it in sites],
             failures=failures,
             odd=replace(odd, shapes=[_dated_shapes(it, past) for it in odd.shapes]),
-            moves=past.moves(),
-            idle=idle_hosts(
-                sample.groups if sample.by_session is None else sample.by_session,
-                lambda sessions: self._held(path, sessions),
-            ),
+            moves=with_latest(past.moves(), [*moved_runs(self._database, path), *odd.moves]),
+            idle=idle_hosts(by_session, lambda sessions: self._held(path, sessions)),
+            losing=losing_places(by_session),
         )
 
     def _held(self, path: str, sessions: list[int]) -> list[TasksInHand]:
@@ -222,7 +224,12 @@ class Fleet:
             path=path,
             by_session=sample.by_session,
         )
-        wrong = {result.host: f"{result.evidence} ({result.campaign})" for result in odd}
+        wrong = {
+            name: f"{result.evidence} ({result.campaign})"
+            for result in odd
+            for name in (result.hosts if kind == "host" else [result.name])
+            if kind in {"host", result.kind}
+        }
         others = OtherCampaigns(self._database, path, sample)
         places = [
             replace(

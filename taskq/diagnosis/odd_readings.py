@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from taskq.db.access import Queries
+from taskq.diagnosis.ends import Move
+from taskq.diagnosis.latest_moves import moved_results
 from taskq.diagnosis.odd_results import HostResults, OddResults, odd_results
 from taskq.diagnosis.result_shapes import OddShapes, odd_shapes
 
@@ -19,17 +21,22 @@ FRESH_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class OddReadings:
-    """Hosts whose results cannot be right, and campaigns with results that cannot be ranked."""
+    """What is odd about results.
 
-    hosts: Sequence[OddResults] = ()
+    places: hosts and sites whose results cannot be right. shapes: campaigns with results that
+    cannot be ranked. moves: of ranked results.
+    """
+
+    places: Sequence[OddResults] = ()
     shapes: Sequence[OddShapes] = ()
+    moves: Sequence[Move] = ()
 
 
 def read_odd_results(database: Queries, path: str) -> OddReadings:
     """Return what is odd about the latest results at and below a path."""
     rows = database.rows("latest_results", path=path, most=MOST)
     groups = [HostResults(**row) for row in rows]
-    return OddReadings(odd_results(groups), odd_shapes(groups))
+    return OddReadings(odd_results(groups), odd_shapes(groups), moved_results(groups))
 
 
 #: Reads what is odd about the results at and below a path.

@@ -9,6 +9,9 @@ the order lies between its neighbours, whatever the trend.
 The test is van Elteren's sum of Mann-Whitney statistics over the stretches (Bull. Inst. Internat.
 Statist. 37, 1960, 351). If stretches of other hosts vary more than chance allows, as where a file
 lists its tasks by groups, the deviation is divided by that.
+
+If such a host's site has others, and all that can be judged are odd in the same way, it is the site
+that is named: there a file system, an image or a network is shared.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from datetime import datetime
 from itertools import accumulate, islice
@@ -26,6 +29,7 @@ from operator import attrgetter
 from statistics import median
 from typing import Final, TypeAlias
 
+from taskq.diagnosis.bans import PlaceKind
 from taskq.model.words import command, percent
 
 #: Neighbours on each side.
@@ -34,6 +38,13 @@ _LEAST_HOSTS: Final = 3
 _LEAST_STRETCHES: Final = 5
 #: Standard deviations: of 1,000 honest hosts, one exceeds them in 1,700 looks.
 _Z: Final = 5.0
+#: Stretches, or equal results, from which on a host may agree with another of its site; by how many
+#: standard deviations; and the probability that its results are equal by chance.
+_LEAST_LEANING: Final = 3
+_Z_LEANING: Final = 2.5
+_LEANING_CHANCE: Final = 0.01
+#: The way of results that are as elsewhere.
+_USUAL: Final = "usual"
 #: How far from a half the probability is that a result exceeds a neighbour.
 _EFFECT: Final = 0.35
 _LEAST_CONSTANT: Final = 8
@@ -61,28 +72,34 @@ class HostResults:
     claims: Sequence[datetime] = ()
     releases: Sequence[str] = ()
     ranks: bool = False
+    site: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class OddResults:
-    """A host whose results cannot be right, in one campaign.
+    """A host, or a site, whose results cannot be right, in one campaign.
 
     results: how many were compared. field: the number that is compared; empty for whole results.
     constant: whether all are equal. evidence: in words. since: when the first of these was claimed.
+    hosts: of the place. only: whether no other campaign has results there, or some has them as
+    elsewhere and none is odd.
     """
 
     campaign: str
-    host: str
+    name: str
     results: int
     field: str
     constant: bool
     evidence: str
     since: datetime | None = dataclass_field(default=None, kw_only=True)
+    kind: PlaceKind = dataclass_field(default="host", kw_only=True)
+    hosts: Sequence[str] = dataclass_field(default=(), kw_only=True)
+    only: bool = dataclass_field(default=True, kw_only=True)
 
     @property
     def remedy(self) -> str:
         """The command that withdraws the results and tries their tasks again."""
-        where = f"host = {json.dumps(self.host, ensure_ascii=False)} and status = done"
+        where = f"{self.kind} = {json.dumps(self.name, ensure_ascii=False)} and status = done"
         return command("retry", self.campaign, "--no-below", "--where", where)
 
 
@@ -105,11 +122,36 @@ def odd_results(groups: Sequence[HostResults]) -> list[OddResults]:
     campaigns = defaultdict(list)
     for group in groups:
         campaigns[group.campaign].append(group)
-    found = [it for some in campaigns.values() if len(some) > 1 for it in _of_campaign(some)]
-    return sorted(found, key=lambda result: (-result.results, result.campaign, result.host))
+    judged = {path: _of_campaign(some) for path, some in campaigns.items() if len(some) > 1}
+    leans = {path: its for path, (_, its) in judged.items()}
+    there = {path: {it.host for it in some} for path, some in campaigns.items()}
+    found = [
+        replace(it, only=_is_alone(it, there, leans))
+        for odd_there, _ in judged.values()
+        for it in odd_there
+    ]
+    return sorted(found, key=lambda result: (-result.results, result.campaign, result.name))
 
 
-def _of_campaign(hosts: Sequence[HostResults]) -> list[OddResults]:
+def _is_alone(
+    odd: OddResults, there: Mapping[str, set[str]], leans: Mapping[str, Mapping[str, str]]
+) -> bool:
+    """Return whether other campaigns do well at a place, or none has results there.
+
+    there, leans: by campaign, the hosts with results, and in which way these differ.
+    """
+    others = [
+        path for path, hosts in there.items() if path != odd.campaign and hosts & {*odd.hosts}
+    ]
+    ways = {leans.get(path, {}).get(host) for path in others for host in odd.hosts}
+    return not others or (_USUAL in ways and ways <= {_USUAL, None})
+
+
+def _of_campaign(hosts: Sequence[HostResults]) -> tuple[list[OddResults], Mapping[str, str]]:
+    """Return the odd places of a campaign, and in which way the results of each host differ.
+
+    Of a host of which too little is known, nothing.
+    """
     field = _field(hosts)
     results = sorted(
         (
@@ -120,8 +162,9 @@ def _of_campaign(hosts: Sequence[HostResults]) -> list[OddResults]:
         key=attrgetter("place"),
     )
     found = list(_constant(results, hosts, field))
+    leans = dict(_leaning_to_one(hosts))
     if field:
-        constant = {result.host for result in found}
+        constant = {result.name for result in found}
         rest = [
             result
             for result in results
@@ -130,9 +173,63 @@ def _of_campaign(hosts: Sequence[HostResults]) -> list[OddResults]:
         claims = {
             place: at for host in hosts for place, at in zip(host.places, host.claims, strict=False)
         }
-        found.extend(_distant(rest, hosts[0].campaign, field, claims))
+        found.extend(_distant(rest, hosts[0].campaign, field, claims, leans))
     odd = sum(result.results for result in found)
-    return [] if len(hosts) > 2 and odd > _MOST_ODD * len(results) else found  # noqa: PLR2004
+    if len(hosts) > 2 and odd > _MOST_ODD * len(results):  # noqa: PLR2004
+        return [], {}
+    return [*_of_sites(found, hosts, leans)], leans
+
+
+def _leaning_to_one(hosts: Sequence[HostResults]) -> Iterator[tuple[str, str]]:
+    """Yield the hosts whose latest results are all equal, as few are at other sites."""
+    counts: dict[str, Counter[int]] = defaultdict(Counter)
+    for it in hosts:
+        counts[it.site].update(it.digests)
+    everywhere = sum(counts.values(), Counter[int]())
+    for it in hosts:
+        number, digest = _equal_at_last(it.digests), it.digests[-1]
+        others = everywhere.total() - counts[it.site].total()
+        chance = (everywhere[digest] - counts[it.site][digest] + 1) / (others + 1)
+        if number >= _LEAST_LEANING and chance ** (number - 1) <= _LEANING_CHANCE:
+            yield it.host, f"constant {digest}"
+
+
+def _of_sites(
+    found: Sequence[OddResults], hosts: Sequence[HostResults], leans: Mapping[str, str]
+) -> Iterator[OddResults]:
+    """Yield what is odd: for the hosts of a site that are all odd in one way, the site.
+
+    leans: in which way the results of a host differ, or that they do not, as far as that is known.
+    """
+    sites: dict[str, list[HostResults]] = defaultdict(list)
+    for it in hosts:
+        sites[it.site].append(it)
+    of_site = {it.host: it.site for it in hosts}
+    alike = {}
+    for site, its in sites.items():
+        judged = [it.host for it in its if it.host in leans]
+        ways = {leans[host] for host in judged}
+        if site and len(sites) > 1 and len(judged) > max(1, len(its) / 2) and len(ways) == 1:
+            alike[site] = its
+    told = set()
+    for result in found:
+        site = of_site[result.name]
+        if site not in alike:
+            yield result
+        elif site not in told:
+            told.add(site)
+            its = alike[site]
+            of_found = [it for it in found if of_site[it.name] == site]
+            yield replace(
+                result,
+                kind="site",
+                name=site,
+                hosts=[it.host for it in its],
+                results=sum(len(it.places) for it in its),
+                evidence=f"all its hosts that can be judged are alike; on {result.name} "
+                f"{result.evidence}",
+                since=min((it.since for it in of_found if it.since), default=None),
+            )
 
 
 def _field(hosts: Sequence[HostResults]) -> str:
@@ -188,7 +285,8 @@ def _constant(
             f"other hosts next to them, at most {most:,} are equal"
         )
         since = group.claims[-number] if group.claims else None
-        yield OddResults(group.campaign, host, number, field, True, evidence, since=since)
+        place = (group.campaign, host, number)
+        yield OddResults(*place, field, True, evidence, since=since, hosts=[host])
 
 
 def _equal_at_last(digests: Sequence[int]) -> int:
@@ -199,9 +297,16 @@ def _equal_at_last(digests: Sequence[int]) -> int:
 
 
 def _distant(
-    results: Sequence[_One], campaign: str, field: str, claims: Mapping[int, datetime]
+    results: Sequence[_One],
+    campaign: str,
+    field: str,
+    claims: Mapping[int, datetime],
+    leans: dict[str, str],
 ) -> Iterator[OddResults]:
-    """Yield the hosts whose numbers lie far from those of their neighbours."""
+    """Yield the hosts whose numbers lie far from those of their neighbours.
+
+    leans: gets the way in which each host leans, in which it has none.
+    """
     numbers: dict[str, list[float]] = defaultdict(list)
     for result in results:
         numbers[result.host].append(result.number)
@@ -221,12 +326,14 @@ def _distant(
     }
     for host, some in compared.items():
         elsewhere = sum(map(len, compared.values())) - len(some)
-        if len(some) < _LEAST_STRETCHES or not elsewhere:
+        if len(some) < _LEAST_LEANING or not elsewhere:
             continue
         spread = max(1.0, (sum(squares.values()) - squares[host]) / elsewhere)
         weight = sum(1 / variance for _, variance in some)
         effect = sum(share / variance for share, variance in some) / weight
-        if abs(effect) < _EFFECT or abs(effect) * math.sqrt(weight / spread) < _Z:
+        z = abs(effect) * math.sqrt(weight / spread) * (abs(effect) >= _EFFECT)
+        leans.setdefault(host, _USUAL if z < _Z_LEANING else "above" if effect > 0 else "below")
+        if len(some) < _LEAST_STRETCHES or z < _Z:
             continue
         others = [it for its, theirs in numbers.items() if its != host for it in theirs]
         evidence = (
@@ -235,9 +342,8 @@ def _distant(
             f"{median(numbers[host]):.6g}, elsewhere {median(others):.6g}"
         )
         begun = places[host][_begins([share for share, _ in some])]
-        yield OddResults(
-            *(campaign, host, len(numbers[host]), field, False, evidence), since=claims.get(begun)
-        )
+        place = (campaign, host, len(numbers[host]))
+        yield OddResults(*place, field, False, evidence, since=claims.get(begun), hosts=[host])
 
 
 def _begins(shares: Sequence[float]) -> int:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 #: The probability that chance moves a share.
@@ -26,6 +26,8 @@ _STEP: Final = 6.0
 _LEAST_BEFORE: Final = 3
 _LEAST_AFTER: Final = 2
 _LEAST_NUMBERS: Final = 8
+#: The most windows of equal numbers on one side of a time.
+_MOST_PARTS: Final = 12
 #: Numbers on both sides of a rise; and the least variance that is believed of one side.
 _LEAST_RISEN: Final = 5
 _LEAST_SPREAD: Final = 1e-3
@@ -149,9 +151,43 @@ def risen(times: Sequence[tuple[datetime, float]], least: float) -> datetime | N
     mean, and with one before and one from then on.
     """
     known = sorted(times)
-    number = len(known)
-    sums = [0.0, *accumulate(value for _, value in known)]
-    squares = [0.0, *accumulate(value * value for _, value in known)]
+    cut = _rise([number for _, number in known], least)
+    return None if cut is None else known[cut][0]
+
+
+def step_among(times: Sequence[tuple[datetime, float]]) -> Step | None:
+    """Return when numbers moved as for `step`, of which too few times are known; else None.
+
+    times: each with its number. Both sides of the likeliest time are parted in windows, of which
+    each has the same number.
+    """
+    known = sorted(times)
+    numbers = [number for _, number in known]
+    cut = _rise(numbers) or _rise([-number for number in numbers])
+    if cut is None:
+        return None
+    found = step([*_parted(known[:cut]), *_parted(known[cut:])])
+    return found if found and found.since == known[cut][0] else None
+
+
+def _parted(known: Sequence[tuple[datetime, float]]) -> list[Numbers]:
+    """Return numbers in windows of equal numbers."""
+    windows = min(len(known) // _LEAST_NUMBERS, _MOST_PARTS)
+    bounds = [len(known) * it // windows for it in range(windows + 1)] if windows else []
+    found = []
+    for first, behind in pairwise(bounds):
+        some = [number for _, number in known[first:behind]]
+        mean = math.fsum(some) / len(some)
+        variance = math.fsum((it - mean) ** 2 for it in some) / len(some)
+        found.append(Numbers(known[first][0], len(some), mean, variance))
+    return found
+
+
+def _rise(values: Sequence[float], least: float = 0.0) -> int | None:
+    """Return the place from which on numbers are larger; None if they clearly are from none."""
+    number = len(values)
+    sums = [0.0, *accumulate(values)]
+    squares = [0.0, *accumulate(value * value for value in values)]
 
     def spread(first: int, behind: int) -> float:
         whole = behind - first
@@ -167,7 +203,7 @@ def risen(times: Sequence[tuple[datetime, float]], least: float) -> datetime | N
             best, gain = cut, found
     if best is None or number * math.erfc(math.sqrt(gain)) > _CHANCE:
         return None
-    return known[best][0]
+    return best
 
 
 def _mean(times: Sequence[Numbers]) -> float:

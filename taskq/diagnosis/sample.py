@@ -43,6 +43,7 @@ class AttemptGroup:
     payload_s: float | None
     first_at: datetime | None
     last_at: datetime | None
+    lease_s: float = 0.0
 
     @property
     def times(self) -> RunTimeSums:

@@ -1,15 +1,15 @@
-"""Reasons in results: of hosts where they cannot be right, and of those that cannot be ranked."""
+"""Reasons in results: of places where they cannot be right, and of those that cannot be ranked."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
 from taskq.diagnosis.bans import for_campaign
 from taskq.diagnosis.facts import Facts
-from taskq.diagnosis.reasons import Reason
+from taskq.diagnosis.odd_results import OddResults
+from taskq.diagnosis.reasons import Reason, some
 from taskq.model.seed import is_within
 from taskq.model.words import command, instant
 
@@ -17,28 +17,35 @@ _MOST_SHOWN: Final = 3
 
 
 def odd_results(facts: Facts) -> Iterator[Reason]:
-    """Name the hosts whose results cannot be right, and results that cannot be ranked."""
+    """Name the places whose results cannot be right, and results that cannot be ranked."""
     findings = facts.findings
-    bans = {host.name: host.bans for host in findings.hosts} if findings else {}
-    odd = Counter(result.host for result in findings.odd.hosts) if findings else Counter[str]()
-    for result in findings.odd.hosts[:_MOST_SHOWN] if findings else ():
-        what = "constant" if result.constant else "far from those of other hosts"
+    places = [*findings.hosts, *findings.sites] if findings else []
+    bans = {(place.kind, place.name): place.bans for place in places}
+    for result in findings.odd.places[:_MOST_SHOWN] if findings else ():
+        kind = result.kind
+        what = "constant" if result.constant else f"far from those of other {kind}s"
         why = f"results of {result.campaign} are {what}"
-        # Of one campaign it may be the program; of several, the host.
-        only = for_campaign(result.campaign if odd[result.host] == 1 else "")
-        words = ("host", "ban", "--why", why, "--until", "1d", *only)
-        is_banned = any(is_within(result.campaign, it.path) for it in bans.get(result.host, ()))
+        # Where others do well it may be the program; else, the place.
+        only = for_campaign(result.campaign if result.only else "")
+        words = (kind, "ban", "--why", why, "--until", "1d", *only)
+        is_banned = any(
+            is_within(result.campaign, it.path) for it in bans.get((kind, result.name), ())
+        )
         yield Reason(
             "constant-results" if result.constant else "odd-results",
-            f"Results of {result.campaign} on host {result.host} are {what}{_since(result.since)}: "
+            f"Results of {result.campaign} {_at(result)} are {what}{_since(result.since)}: "
             f"{result.evidence}. "
-            "Repair or ban the host; then withdraw these results by a retry.",
+            f"Repair or ban the {kind}; then withdraw these results by a retry.",
             lost=result.results,
             commands=[
-                *([] if is_banned else [command(*words, names=[result.host])]),
+                *([] if is_banned else [command(*words, names=[result.name])]),
                 result.remedy,
             ],
-            figures={"campaign": result.campaign, "host": result.host, "results": result.results},
+            figures={
+                "campaign": result.campaign,
+                kind: result.name,
+                "results": result.results,
+            },
             since=result.since,
         )
     for it in findings.odd.shapes[:_MOST_SHOWN] if findings else ():
@@ -52,6 +59,12 @@ def odd_results(facts: Facts) -> Iterator[Reason]:
             figures={"campaign": it.campaign, "odd": it.odd, "results": it.results},
             since=it.since,
         )
+
+
+def _at(result: OddResults) -> str:
+    if result.kind == "host":
+        return f"on host {result.name}"
+    return f"at site {result.name} (hosts {some(result.hosts)})"
 
 
 def _since(begun: datetime | None) -> str:

@@ -71,7 +71,7 @@ USAGE: Final = (
     Mutant(
         "each-comparison-errs-on-its-own",
         "taskq/diagnosis/evidence.py",
-        "    return min(TAIL, _ERRORS / max(comparisons, 1))\n",
+        "    return min(TAIL, ERRORS / max(comparisons, 1))\n",
         "    return TAIL\n",
         "Of a thousand honest hosts one is accused in each look.",
         _JUDGING,
@@ -83,5 +83,21 @@ USAGE: Final = (
         "    cut = None\n",
         "What failed once long ago began then, whatever broke since.",
         _ONSET,
+    ),
+    Mutant(
+        "steady-growth-is-a-step",
+        "taskq/diagnosis/onset.py",
+        "    found = step([*_parted(known[:cut]), *_parted(known[cut:])])\n",
+        "    found = Step(known[cut][0], 0.0, 1.0, len(known) - cut)\n",
+        "Files that are sorted by size look like a new release of the program.",
+        _ONSET,
+    ),
+    Mutant(
+        "one-odd-host-is-its-site",
+        "taskq/diagnosis/odd_results.py",
+        "len(judged) > max(1, len(its) / 2) and len(ways) == 1",
+        "len(ways) >= 1",
+        "A site is banned for one of its hosts.",
+        ("tests/unit/test_odd_results.py",),
     ),
 )

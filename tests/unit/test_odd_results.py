@@ -47,22 +47,28 @@ def handed_out(tasks: int, hosts: int, at_once: int, chance: random.Random) -> l
 
 
 def results(
-    where: Sequence[str], values: Sequence[float], field: str | None = "score"
+    where: Sequence[str],
+    values: Sequence[float],
+    field: str | None = "score",
+    site: Callable[[str], str] = lambda _: "",
+    campaign: str = "/c",
 ) -> list[HostResults]:
-    """Return the sample of a campaign."""
+    """Return the sample of a campaign. site: of a host."""
     tasks = defaultdict(list)
     for task, host in enumerate(where):
         tasks[host].append(task)
     return [
         HostResults(
-            "/c", host, some, [hash(values[n]) for n in some], [values[n] for n in some], [field]
+            *(campaign, host, some, [hash(values[n]) for n in some], [values[n] for n in some]),
+            fields=[field],
+            site=site(host),
         )
         for host, some in tasks.items()
     ]
 
 
 def named(found: Sequence[OddResults]) -> list[tuple[str, bool]]:
-    return [(odd.host, odd.constant) for odd in found]
+    return [(odd.name, odd.constant) for odd in found]
 
 
 @pytest.mark.thorough
@@ -91,7 +97,7 @@ def test_wrong_host_is_named(
     values = [order(task, chance) for task in range(1_000)]
     values = [wrong(it) if host == "n3" else it for it, host in zip(values, where, strict=True)]
     (odd,) = odd_results(results(where, values))
-    assert (odd.host, odd.constant, odd.results) == ("n3", constant, where.count("n3"))
+    assert (odd.name, odd.constant, odd.results) == ("n3", constant, where.count("n3"))
     assert "score" in odd.evidence
     assert odd.remedy == "taskq retry /c --no-below --where 'host = \"n3\" and status = done'"
 
@@ -129,7 +135,71 @@ def test_constant_without_a_number_is_known_by_the_whole_result() -> None:
     where = handed_out(400, 4, 1, chance)
     same = [7.0 if host == "n2" else chance.random() for host in where]
     (odd,) = odd_results(results(where, same, None))
-    assert (odd.host, odd.constant, odd.field) == ("n2", True, "")
+    assert (odd.name, odd.constant, odd.field) == ("n2", True, "")
     assert odd_results(results(where, [1.0] * 400, None)) == []
     often = [7.0 if host == "n2" or chance.random() < 0.9 else chance.random() for host in where]
     assert odd_results(results(where[:80], often[:80], None)) == []
+
+
+def pairs(host: str) -> str:
+    """Return the site of a host: each has two."""
+    return f"s{int(host[1:]) // 2}"
+
+
+@pytest.mark.parametrize("order", [iid, sorted_by_size, in_groups])
+@pytest.mark.parametrize(
+    ("wrong", "constant"), [(lambda _: 7.25, True), (lambda value: value + 900.5, False)]
+)
+def test_site_is_named_if_all_its_hosts_are_odd_in_one_way(
+    order: Value, wrong: Callable[[float], float], constant: bool
+) -> None:
+    """Once, with its hosts and all their results."""
+    chance = random.Random(5)
+    where = handed_out(400, 8, 1, chance)
+    values = [order(task, chance) for task in range(400)]
+    values = [
+        wrong(it) if pairs(host) == "s1" else it for it, host in zip(values, where, strict=True)
+    ]
+    (odd,) = odd_results(results(where, values, site=pairs))
+    assert (odd.kind, odd.name, sorted(odd.hosts)) == ("site", "s1", ["n2", "n3"])
+    assert (odd.constant, odd.results) == (constant, where.count("n2") + where.count("n3"))
+    assert odd.remedy == "taskq retry /c --no-below --where 'site = \"s1\" and status = done'"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("seed", range(5))
+def test_site_is_not_named_for_one_of_its_hosts(order: Value, seed: int) -> None:
+    """Its other host is as elsewhere, even where most results are alike."""
+    chance = random.Random(seed)
+    where = handed_out(600, 8, 1, chance)
+    values = [order(task, chance) for task in range(600)]
+    for wrong in (lambda value: value + 900.5, lambda _: 0.0):
+        spoiled = [
+            wrong(it) if host == "n3" else it for it, host in zip(values, where, strict=True)
+        ]
+        found = odd_results(results(where, spoiled, site=pairs))
+        assert [it.kind for it in found if it.name != "n3"] == []
+
+
+@pytest.mark.parametrize(
+    ("others", "only"),
+    [
+        (lambda value, _: value, True),  # the program
+        (lambda value, host: value + 900 * (host == "n3"), False),  # the host
+        (None, False),  # nobody knows: without numbers
+    ],
+)
+def test_other_campaigns_show_whether_a_host_or_a_program_is_at_fault(
+    others: Callable[[float, str], float] | None, only: bool
+) -> None:
+    """A ban for one campaign lets those go on whose results are known to be right."""
+    chance = random.Random(6)
+    where = handed_out(300, 8, 1, chance)
+    values = [iid(task, chance) for task in range(300)]
+    far = [it + 900 * (host == "n3") for it, host in zip(values, where, strict=True)]
+    its = results(where, far)
+    (odd,) = odd_results(its)
+    assert odd.only
+    more = values if others is None else [*map(others, values, where)]
+    its += results(where, more, None if others is None else "score", campaign="/d")
+    assert [(it.name, it.only) for it in odd_results(its) if it.campaign == "/c"] == [("n3", only)]

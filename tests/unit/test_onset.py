@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from taskq.diagnosis.onset import Numbers, Window, onset, step
+from taskq.diagnosis.onset import Numbers, Window, onset, step, step_among
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=timezone.utc)
 MINUTES = timedelta(minutes=10)
@@ -106,3 +107,43 @@ def test_honest_shares_and_means_move_by_chance_only_rarely() -> None:
         steps += step(means(values)) is not None
     assert moved <= 5
     assert steps == 0
+
+
+def one_by_one(values: Sequence[float]) -> list[tuple[datetime, float]]:
+    """Return numbers that came a second apart."""
+    return [(NOON + number * timedelta(seconds=1), value) for number, value in enumerate(values)]
+
+
+@pytest.mark.parametrize("factor", [8.0, 1 / 8])
+def test_step_is_seen_among_few_numbers_though_tasks_differ(factor: float) -> None:
+    """Thirty before and twenty after suffice; whatever the order in which they are read."""
+    draw = random.Random(4)
+    values = [math.log(0.3 + 0.1 * draw.randrange(6)) for _ in range(50)]
+    values = [it + math.log(factor) * (place >= 30) for place, it in enumerate(values)]
+    known = one_by_one(values)
+    draw.shuffle(known)
+    found = step_among(known)
+    assert found is not None
+    assert found.since == NOON + timedelta(seconds=30)
+    assert found.after - found.before == pytest.approx(math.log(factor), abs=0.3)
+
+
+@pytest.mark.parametrize("number", [40, 80, 300, 1_000])
+def test_numbers_that_vary_or_grow_are_no_step(number: int) -> None:
+    """Alike, sorted by size, and listed in many small groups: none of a hundred is."""
+    draw = random.Random(number)
+    found = 0
+    for seed in range(100):
+        alike = [draw.gauss(-7, 1) for _ in range(number)]
+        by_size = [-10 * place / number + it for place, it in enumerate(alike)]
+        groups = [random.Random(seed + place // 9).gauss(0, 5) for place in range(number)]
+        for values in (alike, by_size, [a + b for a, b in zip(alike, groups, strict=True)]):
+            found += step_among(one_by_one(values)) is not None
+    assert found == 0
+
+
+def test_too_few_numbers_show_no_step() -> None:
+    """A campaign that has just begun has no usual state."""
+    assert step_among([]) is None
+    assert step_among(one_by_one([1.0] * 15 + [9.0] * 30)) is None
+    assert step_among(one_by_one([1.0] * 30 + [9.0] * 10)) is None

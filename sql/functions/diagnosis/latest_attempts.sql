@@ -5,7 +5,7 @@
 -- tasks: of how many tasks. run_s: how long they ran, in all; logs, squares: sums of the natural logarithms
 --     of their run times, and of the squares of these. payload_s (like run_s), first_at (the first claim), last_at
 --     (the last end): only of attempts from the time for which the sample has all attempts of all campaigns; null:
---     none.
+--     none. lease_s: of the session.
 -- Error TQ404: no such campaign.
 --
 -- Index: those of attempt_sample(), session_pkey, campaign_pkey.
@@ -31,7 +31,8 @@ returns table (
     squares double precision,
     payload_s double precision,
     first_at timestamptz,
-    last_at timestamptz
+    last_at timestamptz,
+    lease_s double precision
 )
 language plpgsql stable
 as $$
@@ -62,11 +63,11 @@ begin
         select c.path, g.session_id, n.host, n.site, n.slots,
                taskq.at_or_below(n.scope, p_path),
                g.outcome, g.error_class, g.outdated, g.attempts, g.tasks, g.run_s, g.logs, g.squares, g.payload_s,
-               g.first_at, g.last_at
+               g.first_at, g.last_at, n.lease_s
           from grouped g
          cross join lateral taskq.campaign_of(g.campaign_id) c
          cross join lateral (
-             select n.host, n.site, n.slots, s.path as scope
+             select n.host, n.site, n.slots, n.lease_s, s.path as scope
                from taskq.session n
                join taskq.campaign s on s.campaign_id = n.campaign_id
               where n.session_id = g.session_id

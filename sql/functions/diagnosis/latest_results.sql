@@ -6,7 +6,7 @@
 --     field by which the campaign's results are ranked; without one, the only number in a result; null: there is
 --     none. fields: its names. shapes: number, if it has that field as a number, or without a rank any number; none:
 --     there is no result; missing: no such field; else the type that it has. claims: when they were claimed.
---     releases: of their agents. ranks: whether the campaign names the field.
+--     releases: of their agents. ranks: whether the campaign names the field. site: of the host.
 -- Takes first attempts only: those that come after a failure went to other hosts, and are not like the others. Takes
 -- no result above 8 kB.
 -- Error TQ404: no such campaign.
@@ -28,7 +28,8 @@ returns table (
     shapes text[],
     claims timestamptz[],
     releases text[],
-    ranks boolean
+    ranks boolean,
+    site text
 )
 language plpgsql stable
 as $$
@@ -39,7 +40,7 @@ begin
               from taskq.attempt_sample(p_path, p_most, true) s
              where s.result is not null
         ), valued as materialized (
-            select k.path, n.host, hashtext(s.result::text) as digest, v.name, v.number,
+            select k.path, n.host, n.site, hashtext(s.result::text) as digest, v.name, v.number,
                    k.best is not null as ranks, n.release, s.claimed_at,
                    case when s.result = 'null' then 'none'
                         when v.number is not null then 'number'
@@ -81,7 +82,7 @@ begin
                               then v.number::double precision end order by v.place),
                array_agg(distinct v.name),
                array_agg(v.shape order by v.place), array_agg(v.claimed_at order by v.place),
-               array_agg(v.release order by v.place), bool_and(v.ranks)
+               array_agg(v.release order by v.place), bool_and(v.ranks), min(v.site)
           from valued v
          where v.host <> ''
          group by v.path, v.host

@@ -20,7 +20,7 @@ from tests.drill.drawn import (  # they register causes
 )
 from tests.drill.drawn.case import CAUSES
 from tests.drill.drawn.farm import Farm
-from tests.drill.drawn.forms import FORMS, Form
+from tests.drill.drawn.forms import FORMS, SINCE, Form
 from tests.drill.drawn.verdicts import Finding, judge
 from tests.drill.stage import SITES, staged
 
@@ -97,7 +97,7 @@ def carry_out(
             for finding in findings:
                 finding.problem.before()
             farm.begin()
-            farm.warm()
+            farm.warm(it.problem.campaign for it in findings if it.form == SINCE)
             for finding in findings:
                 finding.begun = time.monotonic()
                 finding.problem.strike()

@@ -59,7 +59,7 @@ CUT: Final = Symptom(
 UNITS: Final = Symptom(
     "other units",
     """answer="{\\"energy\\": -$((n % 9 * 4 + 40)).$((n * 7919 % 97))}\"""",
-    "far from|results move|below|results since",
+    "far from|results move|below|are others since",
     ODD,
 )
 SAME: Final = Symptom("all the same", "answer='{\"energy\": 0.0}'", "constant|same|one value", ODD)

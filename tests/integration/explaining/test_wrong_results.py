@@ -87,6 +87,49 @@ def test_host_that_is_wrong_in_several_campaigns_is_to_be_banned_for_all(
     assert len([line for line in lines if " ban " in line]) == 1
 
 
+def test_site_whose_hosts_are_all_wrong_is_one_reason_and_is_to_be_banned(
+    make: Make, hire: Hire, queue: Client, taskq: CommandLine
+) -> None:
+    """The retry that follows withdraws the results of all its hosts."""
+    campaign = make("/c", tasks=120)
+    agents = [hire("/c", host=f"n{number}", site=f"s{number // 2}") for number in range(8)]
+    for number in range(120):
+        (task,) = agents[number % 8].claim()
+        energy = -float(number * 7919 % 97) + 900.5 * (number % 8 in {2, 3})
+        agents[number % 8].done(task, {"energy": energy})
+    (reason,) = (it for it in explained(campaign).reasons if it.code == "odd-results")
+    assert "at site s1 (hosts n2, n3) are far from those of other sites" in reason.text
+    ban, retry = reason.commands
+    assert ban.startswith("taskq site ban ")
+    assert ban.endswith(" --campaign /c s1")
+    assert taskq.json(*shlex.split(retry)[1:], "--dry-run")["tasks"] == 30
+    sites = {it.name: bool(it.wrong) for it in queue.fleet.findings("/c", limit=1, ended=120).sites}
+    assert sites == {"s0": False, "s1": True, "s2": False, "s3": False}
+    queue.fleet.ban("site", "s1", why="x")
+    (reason,) = (it for it in explained(campaign).reasons if it.code == "odd-results")
+    assert reason.commands == [retry]
+
+
+def test_results_that_moved_everywhere_are_dated_within_minutes(
+    make: Make, hire: Hire, queue: Client
+) -> None:
+    """No host is accused: another release of the program, say, writes other units."""
+    campaign = make("/c", tasks=120, best="lowest result.energy")
+    agents = [hire("/c", host=f"n{number}") for number in range(HOSTS)]
+    for number in range(100):
+        (task,) = agents[number % HOSTS].claim()
+        energy = -float(number % 7) - 90 * (number >= 50)
+        agents[number % HOSTS].done(task, {"energy": energy})
+    found = {it.code: it for it in explained(campaign).reasons}
+    assert not [code for code in found if code.startswith(("slow-", "odd-"))]
+    moved = found["results-moved"]
+    (runs,) = queue.queries.rows("place_runs", path="/c", kind=None, name=None, most=1_000)
+    assert len(runs["run_s"]) == 100
+    assert moved.since is not None
+    assert runs["began_at"][45] < moved.since < runs["began_at"][55]
+    assert "their mean is -92.9" in moved.text
+
+
 @pytest.mark.thorough
 def test_late_host_with_tasks_of_low_priority_is_not_accused(
     queue: Client, make: Make, hire: Hire
@@ -105,7 +148,7 @@ def test_late_host_with_tasks_of_low_priority_is_not_accused(
         (task,) = agent.claim()
         agent.done(task, {"energy": -float(task.payload["n"])})
     assert campaign.status().done == 400
-    assert read_odd_results(queue.queries, "/c").hosts == []
+    assert read_odd_results(queue.queries, "/c").places == []
 
 
 @pytest.fixture
@@ -155,7 +198,7 @@ def test_view_that_refreshes_reads_results_once_a_minute(
         now = float(second)
         findings = read_facts(queue.queries, "/c", read_odd=read_odd).findings
         assert findings is not None
-        assert [odd.host for odd in findings.odd.hosts] == ["n2"]
+        assert [odd.name for odd in findings.odd.places] == ["n2"]
     assert asked["latest_results"] == 2
     read_odd(queue.queries, "/")
     assert asked["latest_results"] == 3
