@@ -67,7 +67,7 @@ def end_job(host: Host) -> None:
 @cause("people")
 def people(farm: Farm, form: Form, chance: random.Random) -> Problem:
     """Let somebody give an order that they should not."""
-    type_, path = farm.stage.type, farm.take_campaign(2)
+    path = farm.take_campaign(2)
     problem = Problem("", (path,), "", STUCK, {path}, path)
     if form.name == CHANCE:
         return _seeded_badly(farm, problem)
@@ -95,23 +95,29 @@ def people(farm: Farm, form: Form, chance: random.Random) -> Problem:
             (
                 (f"taskq campaign pause {path}", "paused"),
                 (f"taskq campaign cancel {path} --yes", "cancelled"),
-                (f"taskq campaign change {path} --max-running 0", "max_running|max-running"),
+                (f"taskq campaign change {path} --max-running 1", "max_running|max-running"),
                 (f"taskq campaign change {path} --require gpu", "gpu"),
                 (f"taskq campaign change {path} --weight 0.001", "weight"),
                 (f"taskq campaign change {path} --cores 512", "cores"),
                 (f"taskq campaign change {path} --memory 900G", "mem"),
                 (f"taskq campaign change {path} --gpus 4", "gpu"),
                 (f"taskq campaign change {path} --resource licence=1", "licence"),
-                (f"taskq campaign change {path} --max-running-per-site 0", "per.site"),
+                (f"taskq campaign change {path} --max-running-per-site 1", "per.site"),
                 (f"taskq campaign change {path} -- dokc '{{n}}'", "dokc"),
             )
         )
     problem.what = line
     if form.name == ALWAYS:
-        problem.before = partial(type_, line)
+        problem.before = partial(_order, farm, line)
     else:
-        problem.strike = partial(type_, line)
+        problem.strike = partial(_order, farm, line)
     return problem
+
+
+def _order(farm: Farm, line: str) -> None:
+    """Give an order; one that is refused plants nothing."""
+    ended = farm.stage.type(line)
+    assert ended.returncode == 0, ended.stderr
 
 
 def _start_anew(farm: Farm, site: str, hosts: Sequence[Host]) -> None:
