@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import count
 
 from taskq.campaign.bulk import Choice, counting, in_bulk, moving, pages
@@ -19,8 +20,9 @@ from taskq.ingest.key_conflicts import OnConflict, comparable
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources import BadLine
 from taskq.model.campaign_spec import CampaignSpec
-from taskq.model.errors import Conflict, KeyConflict, UsageError
+from taskq.model.errors import Conflict, KeyConflict, NotFound, UsageError
 from taskq.model.seed import NOT_BEGUN, RETRIABLE, UNFINISHED, Seed
+from taskq.model.views import Status
 from taskq_agent.protocol import Input
 
 
@@ -160,18 +162,27 @@ def set_priority(subtree: Subtree, choice: Choice, priority: int) -> int:
 
 
 def remove(subtree: Subtree, on_progress: Callable[[int, int], None]) -> int:
-    """Cancel, then delete the tasks of all campaigns below, and the campaigns, from the leaves."""
+    """Cancel, then delete the tasks of all campaigns below, and the campaigns, from the leaves.
+
+    What others remove meanwhile is left to them; a campaign that is made anew at its path stays.
+    """
     if subtree.path == "/":
         raise Conflict("the root campaign cannot be removed; name those below it")
-    subtree.database.rows("begin_removal", path=subtree.path)
-    cancel(subtree, Choice(None, None))
-    campaigns, removed = subtree.tree(), 0
+    database, removed = subtree.database, 0
+    database.rows("begin_removal", path=subtree.path)
+    campaigns: list[Status] = []
+    with suppress(NotFound):
+        cancel(subtree, Choice(None, None))
+        campaigns = subtree.tree()
     of = sum(campaign.total for campaign in campaigns)
     for campaign in reversed(campaigns):
-        for gone in chunks(subtree.database, "remove_tasks", campaign=campaign.campaign_id):
-            removed += gone
-            on_progress(removed, max(of, removed))
-        subtree.database.rows("remove_campaign", path=campaign.path)
+        with suppress(NotFound):
+            for gone in chunks(database, "remove_tasks", campaign=campaign.campaign_id):
+                removed += gone
+                on_progress(removed, max(of, removed))
+            row = database.row("campaign", path=campaign.path)
+            if row is not None and row["campaign_id"] == campaign.campaign_id:
+                database.rows("remove_campaign", path=campaign.path)
     return removed
 
 

@@ -1,6 +1,7 @@
 -- remove_campaign(path): deletes a campaign that has neither tasks nor campaigns below it.
 --
--- Error TQ404: no such campaign. Error TQ409: it is not empty, or it is the root.
+-- Error TQ404: no such campaign. Error TQ409: it is not empty, it is the root, or it is not cancelled: one that was made
+--     anew at the path, after another removal was faster.
 --
 -- What its counter has leaves the subtotals above; that it has any is since not all its deltas are folded yet. If its
 -- counts are damaged, those above are summed anew.
@@ -38,6 +39,9 @@ begin
     then
         raise exception 'campaign % is not empty: remove its tasks and the campaigns below it first', p_path
             using errcode = 'TQ409';
+    end if;
+    if taskq.campaign_state(v_id) <> 'cancelled' then
+        raise exception 'campaign % is not cancelled: cancel it before it is removed', p_path using errcode = 'TQ409';
     end if;
     v_stone := taskq.stone_of(v_id);
     v_is_part := exists (select from taskq.archive a where a.campaign_id = v_stone and a.restoring is not null);

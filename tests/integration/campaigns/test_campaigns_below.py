@@ -216,6 +216,8 @@ def test_only_empty_campaigns_can_be_removed_by_the_verb(queue: Client, database
     for path in ("/a", "/b", "/"):
         with pytest.raises(Conflict, match="not empty"):
             database.rows("remove_campaign", path=path)
+    with pytest.raises(Conflict, match="/b/c is not cancelled"):
+        database.rows("remove_campaign", path="/b/c")
     campaign = queue.campaign("/a").campaign_id
     with pytest.raises(Conflict, match="not cancelled"):
         database.rows("remove_tasks", campaign=campaign, after=0, limit=10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,38 @@ def test_removal_that_is_interrupted_and_repeated_counts_each_task_once(
         counts.cancelled,
     )
     assert gone.campaigns == 2
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_removal_whose_campaigns_another_one_removes_ends_as_if_it_had(
+    queue: Client, campaign: Campaign, anew: bool
+) -> None:
+    """Campaigns that are made at its paths at once are others, and stay, empty as they are."""
+    others = [queue.campaign("/c/below"), queue.campaign("/c")]
+
+    def meanwhile(*_: object) -> None:
+        while others:
+            others.pop(0).remove()
+            if anew and not others:
+                queue.create_campaign("/c/below")
+
+    campaign.remove(meanwhile)
+    left = [it.path for it in queue.campaign("/").tree()]
+    assert left == (["/", "/c", "/c/below"] if anew else ["/"])
+    assert sorted(it.path for it in queue.removed()) == ["/c", "/c/below"]
+
+
+@pytest.mark.both_transports
+def test_removals_of_one_tree_at_once_all_end_well(queue: Client) -> None:
+    """Whoever comes last to a campaign finds it gone, which is what was asked for."""
+    campaign = queue.create_campaign(CampaignSpec("/c", handler=TRUE))
+    for n in range(5):
+        below = queue.create_campaign(CampaignSpec(f"/c/{n}", handler=TRUE))
+        below.seed({"n": n} for n in range(20))
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda _: campaign.remove(), range(3)))
+    assert [it.path for it in queue.campaign("/").tree()] == ["/"]
+    assert sum(it.cancelled for it in queue.removed()) == 100
 
 
 def test_campaign_that_is_opened_while_it_is_removed_leaves_no_stone(

@@ -381,7 +381,7 @@ def test_pilot_of_a_removed_campaign_reports_it_and_holds_up_no_other(scene: Pil
     queue = scene.queue
     queue.create_campaign("/d")
     queue.pilots.create("a", "slurm", "/d", {"folder": "/jobs", **scene.table})
-    queue.database.value("remove_campaign", path="/d")
+    queue.campaign("/d").remove()
     first, second = scene.loop().round()
     assert (first.name, second.name, second.trouble) == ("a", "hpc", None)
     assert first.trouble is not None
