@@ -28,7 +28,16 @@ OTHERS: Final = "/others"
 MOST_MEMORY_MB: Final = 200
 _FINISHING: Final = Load(2, 4, 100, CAMPAIGN)
 _CLAIMING: Final = replace(BATCHED, path=OTHERS)
-_PROGRAM: Final = "from taskq_cli.main import main; main()"
+#: Says at the end how many bytes it had at most: `ru_maxrss` also counts what started it.
+_PROGRAM: Final = """
+import os
+from taskq_agent.procfs import peak_bytes
+from taskq_cli.main import main
+try:
+    main()
+finally:
+    print(peak_bytes(os.getpid()))
+"""
 #: The words of a command, some of which have a number for which each run has another.
 _AGAIN: Final = """
 import subprocess, sys
@@ -100,12 +109,12 @@ def _words(words: tuple[str, ...]) -> list[str]:
 def _run(stage: Stage, words: tuple[str, ...]) -> _Run:
     """Run a command of taskq to its end; raise `Unavailable` if it fails."""
     began = time.monotonic()
-    process = subprocess.Popen(_words(words), env=_environment(stage), stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    process = subprocess.run(
+        _words(words), env=_environment(stage), stdout=subprocess.PIPE, check=False
+    )
     if process.returncode:
         raise Unavailable(f"`taskq campaign {words[0]}` has failed: {process.returncode}")
-    return _Run(time.monotonic() - began, used.ru_maxrss * 1024 / 1e6)
+    return _Run(time.monotonic() - began, int(process.stdout.split()[-1]) / 1e6)
 
 
 @contextmanager

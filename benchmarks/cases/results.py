@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
+import os
 import time
 from array import array
 from collections.abc import Iterator
@@ -21,8 +21,9 @@ from taskq.compute.trust import ResultReader
 from taskq.db.catalogue import statement
 from taskq.db.connections import Database
 from taskq.planning.trial import CAMPAIGN
+from taskq_agent.procfs import peak_bytes
 
-MB: Final = 1 << 10  # of ru_maxrss, which is in KiB
+MB: Final = 1 << 20
 
 
 def arrow(bench: Bench) -> Iterator[Finding]:
@@ -93,4 +94,4 @@ def _read(dsn: str, rows: int, tell: Connection) -> None:
     database.close()
     if read != rows:
         raise RuntimeError(f"{read:,} of {rows:,} results were read")
-    tell.send((seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MB))
+    tell.send((seconds, peak_bytes(os.getpid()) / MB))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -248,7 +249,7 @@ class _Checking:
             raise self._damaged(f"task {task} has an impossible status or key")
         if (status == "done") != (row["attempt"] is None) and status != "cancelled":
             raise self._damaged(f"task {task} is {status}, which its attempt does not say")
-        self._statuses[task] = status
+        self._statuses[task] = sys.intern(status)
         if len(self._statuses) > MAX_RANGE_TASKS:
             raise self._damaged(f"it has more than {MAX_RANGE_TASKS} tasks")
         self.tasks += 1

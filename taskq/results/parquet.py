@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from importlib.abc import MetaPathFinder
 from itertools import islice
 from types import NoneType
 from typing import Any, BinaryIO, Final
@@ -38,6 +40,34 @@ def require_pyarrow() -> Any:
         return importlib.import_module("pyarrow")
     except ImportError:
         raise ExtraMissing("Parquet needs pyarrow", "parquet", "export as csv or jsonl") from None
+
+
+class _WithoutPandas(MetaPathFinder):
+    """Finds no pandas, although it may be there."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        """Raise `ModuleNotFoundError` for pandas."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
+
+
+def spare_memory() -> None:
+    """Let pyarrow take 80 MB less, in a process that gives it no frames and has no other threads.
+
+    With its first array it imports pandas, if it is there, or never; and its own allocator keeps
+    what was freed. Nothing happens if it is not installed, or if pandas is imported already.
+    """
+    try:
+        pa = require_pyarrow()
+    except ExtraMissing:
+        return
+    pa.set_memory_pool(pa.system_memory_pool())
+    without = _WithoutPandas()
+    sys.meta_path.insert(0, without)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(without)
 
 
 def write_table(table: Table, stream: BinaryIO) -> None:

@@ -9,7 +9,6 @@ At the end it prints by how many bytes its memory grew.
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
 from collections.abc import Iterable
@@ -20,7 +19,8 @@ from taskq.db.connections import Database
 from taskq.db.statements import Statements
 from taskq.files.blobs import open_blobs
 from taskq.files.s3_store import S3Objects
-from taskq.results.parquet import require_pyarrow
+from taskq.results.parquet import spare_memory
+from taskq_agent.procfs import peak_bytes
 
 
 def main(what: str, dsn: str, path: str, place: str, range_tasks: str, steps: str) -> None:
@@ -28,8 +28,8 @@ def main(what: str, dsn: str, path: str, place: str, range_tasks: str, steps: st
     if int(steps):
         die_after(int(steps))
     database = Database(dsn).open()
-    require_pyarrow()
-    before = peak()
+    spare_memory()
+    before = peak_bytes(os.getpid())
     blobs = open_blobs(database)
     number = int(range_tasks)
     if what == "archive":
@@ -37,7 +37,7 @@ def main(what: str, dsn: str, path: str, place: str, range_tasks: str, steps: st
     else:
         restoring.restore(database, blobs, place, path, lambda *_: None, step_rows=number)
     database.close()
-    sys.stdout.write(f"{peak() - before}\n")
+    sys.stdout.write(f"{peak_bytes(os.getpid()) - before}\n")
 
 
 def die_after(steps: int) -> None:
@@ -66,11 +66,6 @@ def die_after(steps: int) -> None:
     os.fsync = fsync
     S3Objects.put = uploaded  # type: ignore[method-assign]
     Statements.rows = counted  # type: ignore[method-assign]
-
-
-def peak() -> int:
-    """Return the most memory that this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from taskq.db.connections import Database
 from taskq.files.blobs import open_blobs
 from taskq.model.errors import NotOverGateway
 from taskq.model.words import counted
+from taskq.results.parquet import spare_memory
 from taskq_cli.display.output import write_record
 from taskq_cli.display.progress import chunk_display
 from taskq_cli.early_exits import confirm, resumable
@@ -58,6 +59,7 @@ def archive(
       taskq campaign archive /demo --to /archive/demo
       taskq campaign archive /demo --to s3://archives/demo --remove --yes
     """
+    spare_memory()
     place = open_place(to)
     if remove:
         confirm(f"Archive {path} to {place} and remove it from the queue?", yes=yes)
@@ -115,6 +117,7 @@ def restore(invocation: Invocation, *, archive: str, to: str | None, blobs: str 
       taskq campaign restore /archive/demo
       taskq campaign restore s3://archives/demo --as /old/demo
     """
+    spare_memory()
     place = open_place(archive)
     # The first request makes a thread for each core, which must not count below.
     place.content_of(NAME, MAX_BYTES)

@@ -144,7 +144,9 @@ def _archiving(database: Database, to: str | None) -> AbstractContextManager[Non
         return nullcontext()
     with needs("archives need", "parquet"):
         from taskq.archives.retaining import archiving, checked_place  # noqa: PLC0415
+        from taskq.results.parquet import spare_memory  # noqa: PLC0415
 
+    spare_memory()
     return archiving(database, checked_place(to))
 
 

@@ -178,9 +178,10 @@ def test_killed_upload_is_never_seen(server: S3Server, address: str, prefix: str
 def test_memory_does_not_grow_with_a_blob(address: str) -> None:
     """Some parts at a time are held, of what is stored and of what is read."""
     program = (
-        "import resource, sys; from taskq.files.s3_store import S3Blobs\n"
+        "import os, sys; from taskq.files.s3_store import S3Blobs\n"
+        "from taskq_agent.procfs import peak_bytes\n"
         "blobs = S3Blobs(sys.argv[1])\n"
-        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024\n"
+        "peak = lambda: peak_bytes(os.getpid()) >> 20\n"
         "before = peak()\n"
         "digest, _ = blobs.put(i.to_bytes(4, 'big') * 262_144 for i in range(256))\n"
         "sum(map(len, blobs.read(digest)))\n"
