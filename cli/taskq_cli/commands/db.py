@@ -44,8 +44,8 @@ from taskq_cli.options.shared import (
 )
 from taskq_cli.options.values import time_option
 
-CLEAN_CHUNK: Final = 20
-_CLEAN_SESSIONS: Final = 100_000
+#: Of one call, each of which reads all attempts.
+_CLEAN_AT_ONCE: Final = 100_000
 
 _role_and_login: Final = together(
     click.argument("role", type=click.Choice(list(ROLES))), click.argument("login")
@@ -184,12 +184,12 @@ def clean(invocation: Invocation, *, age_s: float, dry_run: bool) -> None:
     """
     removed = {"blobs": 0, "sessions": 0}
     with invocation.client() as client, resumable():
-        for kind, most in (("blobs", CLEAN_CHUNK), ("sessions", _CLEAN_SESSIONS)):
+        for kind in removed:
             remove = partial(client.database.value, f"remove_unused_{kind}", age_s=age_s)
             if dry_run:
                 removed[kind] = remove(limit=None, dry_run=True)
                 continue
-            while chunk := remove(limit=most, dry_run=False):
+            while chunk := remove(limit=_CLEAN_AT_ONCE, dry_run=False):
                 removed[kind] += chunk
     text = " and ".join(counted(removed[f"{kind}s"], kind) for kind in ("blob", "session"))
     end = "would be removed; nothing was changed" if dry_run else "removed"

@@ -2,7 +2,7 @@
 -- refers to, and blobs begun and never ended; the oldest first, and none from the last `age_s` seconds, since its
 -- report may still be on the way.
 --
--- Result: how many were removed; call it until that is less than the limit. With dry_run it removes nothing, and
+-- Result: how many were removed; call it until that is 0. A call ends with the blob that completes a GiB. With dry_run it removes nothing, and
 -- returns how many it would, up to the limit (null: all).
 --
 -- Reads all attempts and campaigns, once in a call: an index over the few results that are blobs
@@ -30,7 +30,7 @@ begin
           from taskq.attempt a
          where a.result ? 'taskq_blob'
     ), pick as materialized (
-        select b.blob_id
+        select b.blob_id, b.put_at, b.size
           from taskq.blob b
          where b.put_at < clock_timestamp() - make_interval(secs => p_age_s)
            and (not b.complete
@@ -47,7 +47,15 @@ begin
          limit p_limit
            for update of b skip locked
     )
-    select array(select blob_id from pick) into v_blobs;
+    select array(
+               select k.blob_id
+                 from (
+                     select p.blob_id, sum(p.size) over (order by p.put_at, p.blob_id) - p.size as before
+                       from pick p
+                 ) k
+                where p_dry_run
+                   or k.before < 1073741824)
+      into v_blobs;
     if p_dry_run then
         return cardinality(v_blobs);
     end if;

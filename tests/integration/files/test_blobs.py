@@ -217,6 +217,25 @@ def test_unused_blobs_are_removed_and_used_ones_stay(
     assert postgres.execute("select count(*) from taskq.blob_part").fetchone() == {"count": 3}
 
 
+def test_call_removes_many_small_unused_blobs_but_few_large_ones(
+    database: Database, postgres: Postgres
+) -> None:
+    """Each call reads all attempts, so it does much; a GiB is enough for one transaction."""
+    for number in range(30):
+        DatabaseBlobs(database).put([bytes([number])])
+    postgres.execute(
+        "insert into taskq.blob (digest, size, complete, put_at)"
+        " select sha256(int4send(n)), 1 << 30, true, now() + make_interval(secs => n)"
+        " from generate_series(1, 3) n"
+    )
+    age(postgres)
+    calls = [
+        int(database.value("remove_unused_blobs", limit=100, age_s=86_400.0, dry_run=dry))
+        for dry in (True, False, False, False, False)
+    ]
+    assert calls == [33, 31, 1, 1, 0]
+
+
 @pytest.mark.parametrize("size", [0, 1, 1 << 20, (1 << 20) + 1, 5 << 20, 8 << 20, (8 << 20) + 1])
 def test_any_piece_of_a_blob_is_read_in_few_statements(database: Database, size: int) -> None:
     """A short blob is also stored with one statement, a longer one part by part."""
