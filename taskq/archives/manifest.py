@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from taskq.archives.columns import OF_CAMPAIGN, RANGES, TABLES
@@ -47,30 +48,29 @@ class FileEntry:
     @property
     def table(self) -> str:
         """The name of the table that is in the file."""
-        return self._parts[1]
+        return _parts(self.name)[1]
 
     @property
     def campaign(self) -> int:
         """The number of the campaign among those of the archive, from 1; 0: of all."""
-        return self._parts[0]
+        return _parts(self.name)[0]
 
     @property
     def part(self) -> int:
         """The number of the range; 0: of the campaign itself."""
-        return self._parts[2]
-
-    @property
-    def _parts(self) -> tuple[int, str, int]:
-        match = _FILE.fullmatch(self.name)
-        if match is None:
-            raise ArchiveDamaged(
-                NAME, f"{self.name!r:.100} is not the name of a file of an archive"
-            )
-        return int(match[1] or 0), match[2], int(match[3])
+        return _parts(self.name)[2]
 
     def place(self) -> tuple[int, int, int]:
         """Return where the file stands in the order in which a restore reads them."""
         return self.campaign, self.part, _ORDER.index(self.table)
+
+
+@lru_cache(maxsize=16)  # asked for each row of a file
+def _parts(name: str) -> tuple[int, str, int]:
+    match = _FILE.fullmatch(name)
+    if match is None:
+        raise ArchiveDamaged(NAME, f"{name!r:.100} is not the name of a file of an archive")
+    return int(match[1] or 0), match[2], int(match[3])
 
 
 def file_name(table: str, campaign: int, part: int) -> str:

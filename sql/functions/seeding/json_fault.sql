@@ -6,7 +6,7 @@
 --     an exponent of at most 350; any double has fewer.
 create or replace function taskq.json_fault(p_text text, p_most integer, p_deep integer)
 returns text
-language plpgsql immutable parallel safe
+language plpgsql immutable strict parallel safe
 as $$
 declare
     v_bare text;
