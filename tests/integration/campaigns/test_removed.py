@@ -179,7 +179,7 @@ def test_removal_whose_campaigns_another_one_removes_ends_as_if_it_had(
 
 @pytest.mark.both_transports
 def test_removals_of_one_tree_at_once_all_end_well(queue: Client) -> None:
-    """Whoever comes last to a campaign finds it gone, which is what was asked for."""
+    """The last one at a campaign finds it gone, which is what was asked for."""
     campaign = queue.create_campaign(CampaignSpec("/c", handler=TRUE))
     for n in range(5):
         below = queue.create_campaign(CampaignSpec(f"/c/{n}", handler=TRUE))
