@@ -254,9 +254,6 @@ create table taskq.refused (
     campaign_id bigint not null,
     done bigint,
     since timestamptz,
-    changed_at timestamptz,
-    changed_by text,
-    what text[],
     constraint refused_pkey primary key (campaign_id)
 );
 
@@ -264,9 +261,6 @@ comment on table taskq.refused is 'Campaigns that were ever refused, changed or 
 comment on column taskq.refused.done is
     'How many tasks were done when the keeper last looked; null: it has not, since the campaign was opened or changed.';
 comment on column taskq.refused.since is 'When the campaign was last changed or opened again; null: never.';
-comment on column taskq.refused.changed_at is
-    'When somebody last changed, paused, resumed or cancelled it: changed_by, a login or a token; see note_change.sql.';
-comment on column taskq.refused.what is 'What changed then: settings, inputs, or status.';
 
 
 create table taskq.gateway (

@@ -212,3 +212,35 @@ comment on table taskq.maintenance is 'Announced times in which hosts, sites or 
 comment on column taskq.maintenance.path is 'The campaign that it is for, with all below it.';
 comment on column taskq.maintenance.sites is 'Only at these sites and hosts; none of both: everywhere.';
 comment on column taskq.maintenance.by is 'Who announced it; ended_by: who ended it before its time, or none.';
+
+
+-- Who did what: a row for each act of people and of their programs that steers campaigns or their tasks, written by the
+-- functions that do it, in the same transaction. Claims and reports write none.
+
+create table taskq.act (
+    act_id bigint not null generated always as identity,
+    path text collate "C" not null,
+    verb text collate "C" not null,
+    who text collate "C" not null,
+    pid integer,
+    what text[] not null,
+    began_at timestamptz not null,
+    ended_at timestamptz not null,
+    calls integer not null default 1,
+    tasks bigint not null,
+    constraint act_pkey primary key (act_id),
+    constraint act_texts_length check (length(path) <= 1000 and length(verb) <= 20 and length(who) <= 200)
+)
+with (fillfactor = 80);
+
+create index act_path on taskq.act (path, verb, who, act_id);
+
+comment on table taskq.act is
+    'Who did what at which campaign, also of removed ones; for 400 days, and 100,000 at most; see thin_acts.sql.';
+comment on column taskq.act.verb is
+    'pause, resume, cancel, retry, prioritise, change, ban, unban, archive, restore, remove or give.';
+comment on column taskq.act.who is 'A login, a token, or retention: the keeper; pid: of the backend, without a token.';
+comment on column taskq.act.what is 'In short: settings, inputs, the filter, the place and the reason of a ban, the owner.';
+comment on column taskq.act.began_at is
+    'When its first transaction began; ended_at: when its last call ended; calls: how many there were.';
+comment on column taskq.act.tasks is 'How many it moved; of a removal, an archive or a restore, how many there were.';

@@ -1,15 +1,19 @@
--- The last change within a day of each campaign above, at and below one, latest first: when, by whom (a login, or a
--- token) and what; see note_change().
--- Reads the row of each campaign that was ever changed. Index: campaign_pkey.
+-- The last change and the last change of status within a day of each campaign above, at and below one, latest first:
+-- when, by whom (a login, or a token) and what; see note_act().
+-- Reads the acts of a day, which are bounded. Index: act_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
-select c.path as campaign, r.changed_at, r.changed_by, r.what
-  from taskq.refused r
- cross join lateral (
-     select c.path from taskq.campaign c where c.campaign_id = r.campaign_id offset 0
- ) c
- where r.changed_at > statement_timestamp() - interval '1 day'
-   and (taskq.at_or_below(c.path, %(path)s) or taskq.at_or_below(%(path)s, c.path))
- order by r.changed_at desc, c.path
+select f.campaign, f.changed_at, f.changed_by, f.what
+  from (
+      select distinct on (a.path, a.verb = 'change')
+             a.path as campaign, a.began_at as changed_at, a.who as changed_by,
+             case when a.verb = 'change' then a.what else array['status'] end as what
+        from taskq.act a
+       where a.ended_at > statement_timestamp() - interval '1 day'
+         and a.verb in ('change', 'pause', 'resume', 'cancel')
+         and (taskq.at_or_below(a.path, %(path)s) or taskq.at_or_below(%(path)s, a.path))
+       order by a.path, a.verb = 'change', a.ended_at desc, a.act_id desc
+  ) f
+ order by f.changed_at desc, f.campaign
  limit %(limit)s

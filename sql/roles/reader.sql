@@ -11,7 +11,7 @@ grant select on taskq.installation, taskq.campaign, taskq.recipe, taskq.spec, ta
     taskq.summed to {login};
 grant select (host, reaches, until) on taskq.notify_sender to {login};
 grant select (only_one, until) on taskq.keeper to {login};
-grant select on taskq.set_back, taskq.maintenance to {login};
+grant select on taskq.set_back, taskq.maintenance, taskq.act to {login};
 grant select on taskq.removed_sum, taskq.retention to {login};
 grant select (campaign_id, task_id, session_id, claimed_at, due_at, status, attempt, priority, failures,
     losses) on taskq.task to {login};

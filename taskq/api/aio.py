@@ -339,6 +339,7 @@ class AsyncClient(_Twin[Client]):
     left_over = _same(Client.left_over)
     usage = _same(Client.usage)
     removed = _same(Client.removed)
+    acts = _same(Client.acts)
     drain_agents = _same(Client.drain_agents)
     feed = _same(Client.feed)
     brake = _same(Client.brake)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from taskq.api.function_calls import FunctionCalls
 from taskq.campaign.campaign import Campaign
+from taskq.db.acts import ALL_ACTS, acts
 from taskq.db.audit import Violation, audit
 from taskq.db.connections import Database
 from taskq.db.gateway_queries import GatewayQueries, home
@@ -22,6 +23,7 @@ from taskq.db.stored_spec import described_changes, spec_body
 from taskq.db.tokens import Tokens
 from taskq.db.usage import ALL_LINES, Per, Usage, usage
 from taskq.diagnosis import clauses
+from taskq.model.acts import RecordedAct
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Conflict, NotOverGateway, UnknownCampaign
 from taskq.model.removed import RemovedCampaign
@@ -242,6 +244,18 @@ class Client(FunctionCalls):
             limit: The most of them, 20,000.
         """
         return removed(self.queries, home(self.queries) or "/" if path is None else path, limit)
+
+    def acts(
+        self, path: str | None = None, verbs: Iterable[str] | None = None, limit: int = ALL_ACTS
+    ) -> list[RecordedAct]:
+        """Return who did what at a campaign, below it, and above it, the latest first.
+
+        Args:
+            path: There may be a campaign now, or none.
+            verbs: Only these, such as cancel; None: all.
+            limit: The most of them, 20,000.
+        """
+        return acts(self.queries, home(self.queries) or "/" if path is None else path, verbs, limit)
 
     def left_over(self, path: str | None = None) -> LeftOver:
         """Return how many tasks are unfinished, and how many of them no agent can claim."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
+from typing import Final
 
-from taskq.campaign.bulk import Choice, counting, in_bulk, moving, pages
+from taskq.campaign.bulk import Action, Choice, counting, in_bulk, moving, pages
 from taskq.campaign.filter_compiler import compiled
 from taskq.campaign.known_fields import warn_of_placeholders
 from taskq.campaign.priorities import to_priority
 from taskq.campaign.subtree import Subtree
 from taskq.db.access import Queries, chunks, in_chunks
+from taskq.db.acts import begin_act
 from taskq.db.stored_spec import spec_body
 from taskq.ingest import key_conflicts, seeding
 from taskq.ingest.key_conflicts import OnConflict, comparable
@@ -24,6 +26,9 @@ from taskq.model.errors import Conflict, KeyConflict, NotFound, UsageError
 from taskq.model.seed import NOT_BEGUN, RETRIABLE, UNFINISHED, Seed
 from taskq.model.views import Status
 from taskq_agent.protocol import Input
+
+#: What an act on tasks that were given by their keys is recorded with.
+BY_KEY: Final = "by key"
 
 
 def seed(
@@ -88,16 +93,18 @@ def cancel(subtree: Subtree, choice: Choice) -> int:
     """Cancel tasks; all of them with their campaign."""
     database, dry_run = subtree.database, choice.dry_run
     if choice.where is not None:
-        action = counting if dry_run else moving(database, "cancel", begun=True)
+        action: Action = counting
+        if not dry_run:
+            move = moving(database, "cancel", begun=True)
+            action = _saying(subtree, "cancel", [choice.where], move)
         nodes = subtree.statuses(below=choice.below)
         return in_bulk(database, nodes, choice, UNFINISHED, action)
     if choice.keys is not None:
         tasks = subtree.task_ids(choice.keys)
-        return (
-            _unfinished(subtree, tasks)
-            if dry_run
-            else _cancel_tasks(database, subtree.campaign_id, tasks)
-        )
+        if dry_run:
+            return _unfinished(subtree, tasks)
+        begin_act(database, subtree.path, "cancel", BY_KEY)
+        return _cancel_tasks(database, subtree.campaign_id, tasks)
     if dry_run:
         return sum(status.unfinished for status in subtree.statuses(below=choice.below))
     if not choice.below:
@@ -130,6 +137,7 @@ def retry(subtree: Subtree, choice: Choice, status: str | None, error_class: str
     """Retry tasks; all of them of campaigns not cancelled."""
     database, status = subtree.database, status_to_retry(status, choice.where)
     words = {"status": status, "error_class": error_class, "dry_run": choice.dry_run}
+    what = [status, error_class, choice.where, None if choice.keys is None else BY_KEY]
     if choice.where is None:
         tasks = None if choice.keys is None else subtree.task_ids(choice.keys)
         campaigns = [subtree.campaign_id]
@@ -139,6 +147,8 @@ def retry(subtree: Subtree, choice: Choice, status: str | None, error_class: str
                 for below in subtree.tree()[1:]
                 if below.state != "cancelled" and getattr(below, status)
             ]
+        if not choice.dry_run:
+            begin_act(database, subtree.path, "retry", *what)
         return sum(
             in_chunks(database, "retry", campaign=campaign, tasks=tasks, **words)
             for campaign in campaigns
@@ -150,6 +160,8 @@ def retry(subtree: Subtree, choice: Choice, status: str | None, error_class: str
     own, *others = subtree.statuses(below=choice.below)
     nodes = [own, *(status for status in others if status.state != "cancelled")]
     action = moving(database, "retry", **words)
+    if not choice.dry_run:
+        action = _saying(subtree, "retry", what, action)
     return in_bulk(database, nodes, choice, [status], action, error_class=error_class)
 
 
@@ -157,7 +169,8 @@ def set_priority(subtree: Subtree, choice: Choice, priority: int) -> int:
     """Change the priority of matching tasks; return how many had another, or match (dry run)."""
     change = to_priority(subtree.database, priority)
     nodes = subtree.statuses(below=choice.below)
-    action = counting if choice.dry_run else change
+    action = _saying(subtree, "prioritise", [f"{priority}", choice.where], change)
+    action = counting if choice.dry_run else action
     return in_bulk(subtree.database, nodes, choice, NOT_BEGUN, action)
 
 
@@ -184,6 +197,20 @@ def remove(subtree: Subtree, on_progress: Callable[[int, int], None]) -> int:
             if row is not None and row["campaign_id"] == campaign.campaign_id:
                 database.rows("remove_campaign", path=campaign.path)
     return removed
+
+
+def _saying(subtree: Subtree, verb: str, what: Sequence[str | None], action: Action) -> Action:
+    """Return an action that says once, before it moves the first tasks, by which command."""
+    said = False
+
+    def act(campaign: int, tasks: list[int]) -> int:
+        nonlocal said
+        if not said:
+            begin_act(subtree.database, subtree.path, verb, *what)
+            said = True
+        return action(campaign, tasks)
+
+    return act
 
 
 def _cancel_tasks(database: Queries, campaign: int, tasks: list[int] | None) -> int:

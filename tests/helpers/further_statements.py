@@ -70,6 +70,8 @@ def further_values(
                 "places": None,
             },
         ),
+        "acts": (0, {"path": "/new", "verbs": None, "most": page}),
+        "begin_act": (0, {"path": "/new", "verb": "cancel", "what": ["by key"]}),
         "explain_changes": (1, {"path": "/new", "limit": page}),
         "place_runs": (page, {**place, "most": page}),
         "failing_sizes": (page, {"path": "/new", "most": page}),

@@ -52,6 +52,13 @@ OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "added without the host",
     ),
     (
+        "sql/functions/campaigns/thin_acts.sql",
+        r"v_most .* := (\d+)",
+        "",
+        "acts that are known (`taskq campaign acts`)",
+        "who has most loses the oldest",
+    ),
+    (
         "sql/functions/sessions/ban.sql",
         r"v_most_campaigns .* := (\d+)",
         "",

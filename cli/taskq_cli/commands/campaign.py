@@ -20,6 +20,7 @@ from taskq.model.requirements import resources_text
 from taskq.model.settings import settings
 from taskq.model.views import Status
 from taskq.model.words import counted, duration
+from taskq_cli.commands.acts import acts
 from taskq_cli.commands.archive import archive, restore
 from taskq_cli.commands.results import index
 from taskq_cli.commands.tasks import cancel
@@ -65,6 +66,7 @@ def campaign() -> None:
     """
 
 
+campaign.add_command(acts)
 campaign.add_command(archive)
 campaign.add_command(cancel)
 campaign.add_command(index)

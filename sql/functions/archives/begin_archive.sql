@@ -67,5 +67,6 @@ begin
        set number = excluded.number, status_before = excluded.status_before, begun_at = excluded.begun_at,
            login = excluded.login, place = null, digest = null;
     update taskq.campaign c set status = 'archived', paused_why = null where c.campaign_id = v_id;
+    perform taskq.note_act(p_path, 'archive', '{}', tasks);
 end
 $$;

@@ -36,5 +36,8 @@ begin
      where s.path = p_path
        and s.digest = p_manifest
        and s.removed_at is not null;
+    perform taskq.note_act(
+        p_path, 'restore', '{}', n.waiting + n.delayed + n.working + n.done + n.failed + n.cancelled)
+       from taskq.counts(p_path, 0) n;
 end
 $$;

@@ -16,25 +16,7 @@ create or replace function taskq.begin_removal(p_path text)
 returns void
 language plpgsql
 as $$
-declare
-    v_id constant bigint := taskq.campaign_id(p_path);
 begin
-    if p_path = '/' then
-        raise exception 'the root campaign cannot be removed; name those below it' using errcode = 'TQ409';
-    end if;
-    perform from taskq.campaign c where c.campaign_id = v_id for no key update;
-    insert into taskq.stone as s (
-           path, begun_at, campaign_id, removed_by, owner, created_at, archive, digest)
-    select c.path, clock_timestamp(), c.campaign_id,
-           coalesce(taskq.token_setting('token_name'), session_user), c.owner, c.created_at, a.place, a.digest
-      from taskq.campaign c
-      left join taskq.archive a on a.campaign_id = c.campaign_id and c.status = 'archived'
-     where c.campaign_id = v_id
-        on conflict (campaign_id) where removed_at is null do update
-       set removed_by = excluded.removed_by,
-           by_retention = false,
-           archive = coalesce(excluded.archive, s.archive),
-           digest = coalesce(excluded.digest, s.digest);
-    perform taskq.set_status(p_path, 'cancelled');
+    perform taskq.begin_stone(p_path, taskq.caller(), false);
 end
 $$;

@@ -136,15 +136,15 @@ begin
         perform taskq.put_input(p_path, i.name, i.value ->> 'digest', (i.value ->> 'size')::bigint)
            from jsonb_each(v_spec -> 'inputs') as i (name, value);
     end if;
-    perform taskq.note_change(
-        v_now.campaign_id,
-        array(
-            select n.key
-              from jsonb_each(taskq.campaign_settings(p_path)) n
-             where v_spec ? n.key
-               and n.value is distinct from v_settings -> n.key
-             order by n.key));
     perform taskq.note_recipe(v_now);
+    if v_now.created_at < transaction_timestamp() then  -- else it has been created just now
+        perform taskq.note_act(p_path, 'change', w.names)
+           from (select array_agg(n.key order by n.key) as names
+                   from jsonb_each(taskq.campaign_settings(p_path)) n
+                  where v_spec ? n.key
+                    and n.value is distinct from v_settings -> n.key) w
+          where w.names is not null;
+    end if;
     return (select c.revision from taskq.campaign c where c.campaign_id = v_now.campaign_id);
 end
 $$;

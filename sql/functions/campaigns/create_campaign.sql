@@ -20,7 +20,7 @@ language plpgsql
 as $$
 declare
     v_parent_path constant text := coalesce(nullif(regexp_replace(p_path, '/[^/]*$', ''), ''), '/');
-    v_owner constant text := coalesce(taskq.token_setting('token_name'), session_user);
+    v_owner constant text := taskq.caller();
     v_parent taskq.campaign;
     v_id bigint;
 begin

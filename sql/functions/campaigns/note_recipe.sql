@@ -41,7 +41,7 @@ begin
         v_recipe);
     insert into taskq.recipe (campaign_id, change, recipe, changed_at, changed_by, handler, params, inputs)
     values (p_before.campaign_id, v_last + 1, v_recipe, clock_timestamp(),
-            coalesce(taskq.token_setting('token_name'), session_user),
+            taskq.caller(),
             v_now.handler - 'seal', v_now.params, v_now.inputs);
     update taskq.campaign c
        set recipe = nullif(v_recipe, 1)

@@ -20,7 +20,7 @@ begin
             using errcode = 'TQ404';
     end if;
     perform taskq.forget_refusals(v_campaign);
-    perform taskq.note_change(v_campaign, array['input ' || p_name]);
+    perform taskq.note_act(p_path, 'change', array['input ' || p_name]);
     return v_revision;
 end
 $$;

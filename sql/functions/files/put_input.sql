@@ -40,7 +40,9 @@ begin
            revision = c.revision + 1
      where c.campaign_id = v_campaign.campaign_id;
     perform taskq.forget_refusals(v_campaign.campaign_id);  -- agents that lacked it try again
-    perform taskq.note_change(v_campaign.campaign_id, array['input ' || p_name]);
+    if v_campaign.created_at < transaction_timestamp() then
+        perform taskq.note_act(p_path, 'change', array['input ' || p_name]);
+    end if;
     return v_campaign.revision + 1;
 end
 $$;

@@ -51,7 +51,7 @@ begin
        set acknowledged_at = case when not p_undo and p_until_s is null then v_now end,
            snoozed_until = case when not p_undo then v_now + make_interval(secs => p_until_s) end,
            by = case when not p_undo
-                     then coalesce(nullif(current_setting('taskq.token_name', true), ''), session_user) end,
+                     then taskq.caller() end,
            note = case when not p_undo then p_note end,
            known_cost = t.cost,
            known_lost = t.lost

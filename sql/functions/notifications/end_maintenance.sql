@@ -26,7 +26,7 @@ begin
     update taskq.maintenance m
        set begins = least(m.begins, v_now),
            ends = v_now,
-           ended_by = coalesce(nullif(current_setting('taskq.token_name', true), ''), session_user)
+           ended_by = taskq.caller()
      where m.maintenance_id = p_maintenance
        and m.ends > v_now;
     return found;

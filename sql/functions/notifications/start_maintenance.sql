@@ -47,7 +47,7 @@ begin
     v_id := 1 + coalesce((select max(m.maintenance_id) from taskq.maintenance m), 0);
     insert into taskq.maintenance (maintenance_id, path, sites, hosts, begins, ends, why, by)
     values (v_id, p_path, p_sites, p_hosts, v_begins, v_begins + make_interval(secs => p_lasts_s), p_why,
-            coalesce(nullif(current_setting('taskq.token_name', true), ''), session_user));
+            taskq.caller());
     -- The latest stays, so that no id comes again.
     delete from taskq.maintenance m where m.ends < v_now - interval '3 days' and m.maintenance_id < v_id;
     return v_id;

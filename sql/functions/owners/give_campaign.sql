@@ -33,6 +33,9 @@ begin
        set owner = p_owner,
            running_quota = taskq.running_quota(p_owner)
      where c.campaign_id = any (v_campaigns);
+    if cardinality(v_campaigns) > 0 then
+        perform taskq.note_act(p_path, 'give', array[p_owner]);
+    end if;
     return cardinality(v_campaigns);
 end
 $$;

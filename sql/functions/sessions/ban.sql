@@ -66,7 +66,7 @@ begin
         end if;
     end if;
     insert into taskq.ban (kind, name, path, why, login, banned_at, until)
-    values (p_kind, p_name, p_path, p_why, coalesce(taskq.token_setting('token_name'), session_user), v_now,
+    values (p_kind, p_name, p_path, p_why, taskq.caller(), v_now,
             v_now + make_interval(secs => p_lifetime_s))
         on conflict (kind, name, path) do update
        set why = excluded.why,
@@ -77,8 +77,10 @@ begin
                     else taskq.note_bans(
                         case p_kind when 'host' then array[p_name] end,
                         case p_kind when 'site' then array[p_name] end) end;
-    return v_noted + taskq.drain_sessions(
+    v_noted := v_noted + taskq.drain_sessions(
         p_path, p_sites => case p_kind when 'site' then array[p_name] end,
         p_hosts => case p_kind when 'host' then array[p_name] end);
+    perform taskq.note_act(p_path, 'ban', array[p_kind || ' ' || p_name, p_why]);
+    return v_noted;
 end
 $$;

@@ -31,6 +31,9 @@ begin
         perform taskq.note_bans(
             case p_kind when 'host' then array[p_name] end, case p_kind when 'site' then array[p_name] end);
     end if;
+    if v_for_all is not null then
+        perform taskq.note_act(coalesce(p_path, '/'), 'unban', array[p_kind || ' ' || p_name]);
+    end if;
     return v_for_all is not null;
 end
 $$;

@@ -115,5 +115,6 @@ begin
     select v_in_spans + count(*), least(v_upto, case when count(*) = p_limit then max(p.task_id) end)
       into moved, last
       from pick p;
+    perform taskq.note_move(p_campaign, 'cancel', moved);
 end
 $$;

@@ -80,5 +80,6 @@ begin
       into changed, unchanged
       from held h;
     others := cardinality(p_tasks) - changed - unchanged;
+    perform taskq.note_move(p_campaign, 'prioritise', changed);
 end
 $$;

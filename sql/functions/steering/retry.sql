@@ -50,6 +50,9 @@ begin
     if p_status = 'done' then
         select w.moved, w.last into moved, last
           from taskq.withdraw(p_campaign, p_tasks, p_after, p_limit, p_dry_run) w;
+        if not p_dry_run then
+            perform taskq.note_move(p_campaign, 'retry', moved);
+        end if;
         return;
     end if;
     if p_dry_run and p_tasks is not null then
@@ -156,6 +159,7 @@ begin
                 case when p_status = 'delayed' then -moved else 0 end,
                 case when p_status = 'failed' then -moved else 0 end,
                 case when p_status = 'cancelled' then -moved else 0 end);
+        perform taskq.note_move(p_campaign, 'retry', moved);
     end if;
 end
 $$;

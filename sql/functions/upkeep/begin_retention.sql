@@ -66,11 +66,7 @@ begin
                    and v_one.status = 'archived'
                    and a.digest is not null))
     then
-        perform taskq.begin_removal(v_one.path);
-        update taskq.stone s
-           set removed_by = 'retention', by_retention = true
-         where s.campaign_id = p_campaign
-           and s.removed_at is null;
+        perform taskq.begin_stone(v_one.path, 'retention', true);
         return true;
     end if;
     update taskq.retention r

@@ -104,6 +104,7 @@ begin
                     end if;
                 when 'news' then
                     perform taskq.forget_progress();
+                    perform taskq.thin_acts();
                     delete from taskq.refused_hello r
                      where r.last_at < clock_timestamp() - interval '1 day';
                     delete from taskq.stopped s

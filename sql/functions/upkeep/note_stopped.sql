@@ -17,7 +17,7 @@ declare
     v_most_of_login constant integer := 20;
     v_most constant integer := 1000;
     v_now constant timestamptz := clock_timestamp();
-    v_login constant text := left(coalesce(taskq.token_setting('token_name'), session_user), 200);
+    v_login constant text := left(taskq.caller(), 200);
     v_program constant text := left(p_program, 200);
     v_host constant text := left(p_host, 200);
 begin

@@ -34,6 +34,7 @@ from taskq.gateway.web.charts import Line, histogram, timeline
 from taskq.gateway.web.heat import heat_values
 from taskq.gateway.web.hits import numeric_fields, read_hits
 from taskq.gateway.web.molecules import smiles_of
+from taskq.gateway.web.recorded import latest
 from taskq.gateway.web.rendering import address, figure, number, render, visible
 from taskq.model.columns import Column
 from taskq.model.words import counted, rate
@@ -163,6 +164,7 @@ class Pages:
                 "example": lambda cause: address("/task", path=path, key=cause.example_key),
             },
             ungrouped=own_failed > MOST_GROUPED,
+            recorded=await read("acts", QUICK_S, lambda: latest(self._client, path, whole), whole),
             **below | {"nodes": below["nodes"][1:], "least": node.depth + 1},
             **await self._hits(campaign, node, query),
         )

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import jinja2
 
+from taskq.diagnosis.tables.acts import ACTS
 from taskq.diagnosis.tables.agents import AGENTS, LEFT_AGENTS, about_brake
 from taskq.diagnosis.tables.campaigns import CAMPAIGNS, figures
 from taskq.diagnosis.tables.gateways import GATEWAYS, NONE_KNOWN
@@ -130,6 +131,7 @@ def _templates() -> jinja2.Environment:
         "RETRIABLE": RETRIABLE,
         "SNOOZES": tuple(SNOOZES),
         "UNFINISHED": UNFINISHED,
+        "ACTS": ACTS,
         "AGENTS": AGENTS,
         "CAMPAIGNS": {column.title: column for column in CAMPAIGNS},
         "CAUSES": CAUSES,

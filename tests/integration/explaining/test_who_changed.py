@@ -23,8 +23,8 @@ HOSTS = ("n1", "n2", "n3", "n4")
 def change(postgres: Postgres) -> dict[str, Any]:
     """Return the last change of /x, as it is kept."""
     row = postgres.execute(
-        "select r.* from taskq.refused r join taskq.campaign c using (campaign_id)"
-        " where c.path = '/x'"
+        "select a.began_at, case a.verb when 'change' then a.what else array['status'] end as what"
+        "  from taskq.act a where a.path = '/x' order by a.act_id desc limit 1"
     ).fetchone()
     assert row is not None
     return row
@@ -57,9 +57,9 @@ def test_failures_after_a_change_name_it_with_its_author(
     assert ", after /x was changed at 20" in found.text
     assert f"by {login} (handler)" in found.text
     assert found.since is not None
-    assert found.since > kept["changed_at"]
+    assert found.since > kept["began_at"]
     assert "taskq campaign changes /x" in found.commands
-    postgres.execute("update taskq.refused set changed_at = changed_at + interval '1 hour'")
+    postgres.execute("update taskq.act set began_at = began_at + interval '1 hour'")
     assert "was changed" not in reason(queue.campaign("/"), "failed").text
 
 
@@ -81,20 +81,20 @@ def test_tasks_that_wait_since_a_change_say_since_when_and_by_whom(
     queue: Client,
     postgres: Postgres,
 ) -> None:
-    """Only where the last change is of what they wait for."""
+    """Of settings only where the last change is of what they wait for."""
     campaign = make("/x")
     hire("/x", host="n1").claim()
     change_it(campaign)
     kept = change(postgres)
     found = reason(queue.campaign("/"), code)
-    assert (found.since, kept["what"]) == (kept["changed_at"], what)
+    assert (found.since, kept["what"]) == (kept["began_at"], what)
     login = value(postgres, "select session_user")
     by = f"by an operator ({login})." if code == "paused" else f"by {login} ({what[0]})."
     assert by in found.text
     campaign.change(replace(campaign.spec(), description="other"))
     found = reason(queue.campaign("/"), code)
-    assert found.since is None
     assert "was changed" not in found.text
+    assert found.since == (kept["began_at"] if code == "paused" else None)
 
 
 def test_inputs_that_change_together_are_one_change(
@@ -109,5 +109,5 @@ def test_inputs_that_change_together_are_one_change(
     assert change(postgres)["what"] == ["input receptor"]
     (row,) = queue.queries.rows("explain_changes", path="/", limit=9)
     assert row["campaign"] == "/x"
-    postgres.execute("update taskq.refused set changed_at = changed_at - %s", [timedelta(days=2)])
+    postgres.execute("update taskq.act set ended_at = ended_at - %s", [timedelta(days=2)])
     assert queue.queries.rows("explain_changes", path="/", limit=9) == []

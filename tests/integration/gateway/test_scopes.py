@@ -27,7 +27,7 @@ EVERYWHERE: dict[str, Any] = {
     **dict.fromkeys(("after", "task", "attempt", "depth"), 0),
     **{name: [] for name in ("offers", "tasks", "keys", "attempts", "firsts", "lasts")},
     **dict.fromkeys(
-        ("worst", "status", "group_part", "pilot", "lifetime_s", "since", "places"), None
+        ("worst", "status", "group_part", "pilot", "lifetime_s", "since", "places", "verbs"), None
     ),
     **dict.fromkeys(("ascending", "inline", "below", "payloads", "dry_run", "whole"), True),
     "part": "result",
