@@ -41,8 +41,8 @@ NAMED_LIMITS: Final = (
     Mutant(
         "ended-elsewhere-is-never-found",
         "sql/functions/claims/limit_room.sql",
-        "select k.row_id from taskq.claims_in_limit(v_limit.campaign_id, v_limit.name, v_look) k",
-        "select k.row_id from taskq.claims_in_limit(v_limit.campaign_id, v_limit.name, 0) k",
+        "taskq.recount_limit(v_limit.campaign_id, v_limit.name, v_look)",
+        "taskq.recount_limit(v_limit.campaign_id, v_limit.name, 0)",
         "What other agents gave back is not seen before the keeper comes.",
         _LIMITS,
     ),

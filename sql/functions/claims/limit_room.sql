@@ -83,8 +83,7 @@ begin
                  ) k));
         end if;
         if taskq.starts_in_limit(v_limit.campaign_id, v_limit.name) + v_limit.tasks > v_limit.most then
-            perform taskq.freed_in_limit(v_limit.campaign_id, v_limit.name, array(
-                select k.row_id from taskq.claims_in_limit(v_limit.campaign_id, v_limit.name, v_look) k));
+            perform taskq.recount_limit(v_limit.campaign_id, v_limit.name, v_look);
         end if;
         v_left := v_left || v_limit.most - taskq.starts_in_limit(v_limit.campaign_id, v_limit.name);
         v_campaigns := v_campaigns || v_limit.campaign_id;

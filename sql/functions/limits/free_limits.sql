@@ -11,14 +11,11 @@ as $$
 declare
     v_left integer := 20000;
     v_name text;
-    v_rows tid[];
 begin
     for v_name in select l.name from taskq.named_limit l order by random() loop
         exit when v_left <= 0;
         continue when not pg_try_advisory_xact_lock(hashtext('taskq.limit'), hashtext(v_name));
-        v_rows := array(select k.row_id from taskq.claims_in_limit(0, v_name, v_left) k);
-        perform taskq.freed_in_limit(0, v_name, v_rows);
-        v_left := v_left - cardinality(v_rows);
+        v_left := v_left - taskq.recount_limit(0, v_name, v_left);
     end loop;
 end
 $$;

@@ -119,6 +119,26 @@ def test_unit_that_has_ended_is_found_wherever_a_look_begins(
     assert len(hire("/few").claim(1)) == 1
 
 
+@pytest.mark.parametrize("who", ["claim", "claim at a site", "keeper"])
+def test_sum_of_a_limit_that_says_too_much_is_set_right(
+    who: str, queue: Client, hire: Hire, postgres: Postgres
+) -> None:
+    """Tasks would wait for ever: no claim frees what no claim has taken."""
+    queue.limits.set("oechem", 3)
+    at_site = who == "claim at a site"
+    limits = {"max_running_per_site": 3} if at_site else {"named_limits": ("oechem",)}
+    servable(queue, "/c", 9, **limits)
+    agent, other = hire("/c"), hire("/c")
+    assert len(agent.claim(1)) == 1
+    postgres.execute("update taskq.limit_total set starts = 3")
+    assert [violation.check for violation in queue.audit()] == ["limited"]
+    if who == "keeper":
+        postgres.execute("select taskq.free_limits()")
+    else:
+        assert len(other.claim(1)) == 1
+    assert list(queue.audit()) == []
+
+
 @pytest.mark.usefixtures("campaigns")
 def test_tasks_that_are_tried_again_count_as_others_do(hire: Hire, postgres: Postgres) -> None:
     """And leave nothing behind when they end.
