@@ -24,7 +24,7 @@ from taskq_cli.options.shared import limit_option, path_argument, reading_option
 @limit_option
 @reading_options
 def acts(invocation: Invocation, *, path: str, verbs: tuple[str, ...], limit: int | None) -> None:
-    """List who did what at the campaign at PATH, below it and above it, the latest first.
+    """List who did what at PATH, below it and above it, the latest first.
 
     What programs do counts too. Also of campaigns that were removed. Acts stay for 400 days, and
     the latest 100,000 at most.

@@ -42,7 +42,7 @@ def usage(
     since: datetime | timedelta | None,
     limit: int | None,
 ) -> None:
-    """Show the core-hours and GPU-hours of PATH and all below, also of what was removed.
+    """Show core-hours and GPU-hours of PATH, all below, and what was removed.
 
     A core-hour is an hour of one core of a slot; an attempt counts while its payload ran. DONE,
     FAILED and LOST show what became of it. A GPU-hour is an hour of a GPU that a task needs, or its
