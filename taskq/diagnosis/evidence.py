@@ -129,6 +129,14 @@ def share(part: float, attempts: float, tail: float = TAIL) -> Share:
     return Share(part / attempts, low, high, round(attempts))
 
 
+def chance_of(least: int, number: int, part: float) -> float:
+    """Return the probability that so many of a number or more occur, each with probability part.
+
+    For any number: terms of the binomial sum do not fit into a float from a thousand on.
+    """
+    return _beta(part, least, number - least + 1) if least > 0 else 1.0
+
+
 @lru_cache(maxsize=10_000)
 def _quantile(tail: float, a: float, b: float) -> float:
     """Return the quantile of the beta distribution at this probability."""

@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Final
 
 from taskq.diagnosis.bans import PlaceKind
-from taskq.diagnosis.evidence import ERRORS
+from taskq.diagnosis.evidence import ERRORS, chance_of
 from taskq.diagnosis.sample import AttemptGroup
 
 #: Incidents from which on agents are lost again and again.
@@ -61,7 +61,7 @@ class _Session:
 
     @property
     def presence_s(self) -> float:
-        return (self.last_at - self.first_at).total_seconds()
+        return max(0.0, (self.last_at - self.first_at).total_seconds())  # clocks may be set back
 
 
 def losing_places(groups: Iterable[AttemptGroup]) -> list[LosingPlace]:
@@ -91,8 +91,8 @@ def _is_of_one_host(sessions: Sequence[_Session]) -> bool:
     incidents = {name: _incidents(some) for name, some in hosts.items()}
     name = max(sorted(incidents), key=lambda it: incidents[it])
     number, whole = sum(incidents.values()), sum(it.presence_s for it in sessions)
-    part = sum(it.presence_s for it in hosts[name]) / whole
-    return incidents[name] == number or _chance(incidents[name], number, part) <= _CHANCE
+    part = sum(it.presence_s for it in hosts[name]) / whole if whole else 1.0
+    return incidents[name] == number or chance_of(incidents[name], number, part) <= _CHANCE
 
 
 def _sessions(groups: Iterable[AttemptGroup]) -> Iterator[_Session]:
@@ -140,16 +140,9 @@ def _standing_out(places: Mapping[str, list[_Session]]) -> dict[str, list[_Sessi
         name: some
         for name, some in places.items()
         if incidents[name] >= _LEAST
-        and _chance(incidents[name], number, present[name] / whole) <= ERRORS / len(places)
+        and whole
+        and chance_of(incidents[name], number, present[name] / whole) <= ERRORS / len(places)
     }
-
-
-def _chance(least: int, number: int, part: float) -> float:
-    """Return the probability of so many of all or more, each with this probability."""
-    return math.fsum(
-        math.comb(number, it) * part**it * (1 - part) ** (number - it)
-        for it in range(least, number + 1)
-    )
 
 
 def _place(

@@ -114,3 +114,12 @@ def test_chance_hardly_ever_names_a_place() -> None:
 
         wrong += bool(losing_places(sessions(now_and_then)))
     assert wrong <= 3
+
+
+def test_host_is_named_next_to_thousands_that_lose_an_agent_each() -> None:
+    """The probability of so many is known for any number of incidents."""
+
+    def losses(host: str) -> Sequence[float]:
+        return [200.0 * n for n in range(1, 16)] if host == "n7" else [int(host[1:]) % 3_500 + 1.0]
+
+    assert named(losing_places(sessions(losses, hosts=3_000))) == [("host", "n7")]
