@@ -54,6 +54,7 @@ def test_processor_time_is_shared_and_memory_is_that_of_the_start(
     assert all(phase["peak_bytes"] > 64 << 20 for phase in phases)
 
 
+@pytest.mark.thorough
 def test_failed_tasks_keep_the_output_of_their_start_and_others_none(
     slot: SlotHarness, tmp_path: Path
 ) -> None:

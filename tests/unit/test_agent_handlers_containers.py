@@ -92,6 +92,7 @@ def test_apptainer_gets_a_file_or_the_name_in_a_registry(runtimes: Path, tmp_pat
     assert f"docker://{IMAGE}" in second
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "node", "options"),
     [
@@ -181,6 +182,7 @@ def test_payload_chooses_no_folder_that_a_later_task_is_given(
             assert not Path(link).is_relative_to(writable[0])
 
 
+@pytest.mark.thorough
 def test_start_that_replaces_its_links_chooses_nothing_for_the_next_start_of_its_batch(
     runtimes: Path, tmp_path: Path
 ) -> None:
@@ -208,6 +210,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["podman", "apptainer"])
 @pytest.mark.parametrize("harm", ['rm -rf "$1"', 'rm -rf "$1"; touch "$1"'])
 def test_resident_program_that_spoils_its_folder_is_replaced(

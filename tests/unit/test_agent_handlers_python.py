@@ -189,6 +189,7 @@ def test_failure_to_prepare_uses_up_no_attempts_of_tasks(
         assert "Traceback" in str(ended.tail) or "Fatal Python error" in str(ended.tail)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("target", ["hold", "ignore_sigterm"])
 def test_time_limit_holds_for_code_that_keeps_the_interpreters_lock(
     tmp_path: Path, target: str

@@ -100,6 +100,7 @@ def handlers(ready: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "index", rest_thorough(range(4), 2), ids=["command", "python", "deaf python", "process"]
 )

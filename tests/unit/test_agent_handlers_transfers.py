@@ -128,6 +128,7 @@ def test_stop_ends_a_transfer(slot: SlotHarness, source: BlobSource) -> None:
     assert (ended.outcome, ended.started, ended.error_class) == (RELEASED, False, "stopped")
 
 
+@pytest.mark.thorough
 def test_lock_that_a_payload_keeps_holds_nobody_up(
     slot: SlotHarness, source: BlobSource, tmp_path: Path
 ) -> None:
@@ -237,6 +238,7 @@ def test_large_result_of_a_process_is_uploaded(slot: SlotHarness, source: BlobSo
     assert (ended.outcome, ended.error_class) == (FAILED, "bad-result")
 
 
+@pytest.mark.thorough
 def test_upload_that_breaks_is_tried_again_without_end(tmp_path: Path, source: BlobSource) -> None:
     """What was computed is not thrown away: the patience for fetches has ended long before."""
     source.broken_writes = 1_000_000

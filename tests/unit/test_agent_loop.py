@@ -296,6 +296,7 @@ def test_dead_heartbeat_thread_ends_the_agent(caplog: pytest.LogCaptureFixture) 
     assert "a fault of the transport" in caplog.text
 
 
+@pytest.mark.thorough
 def test_call_that_never_comes_back_ends_the_agent() -> None:
     """An agent that waits for an answer for ever only looks alive."""
     queue, end_of_test = queue_of(1), threading.Event()

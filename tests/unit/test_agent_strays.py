@@ -82,6 +82,7 @@ def test_processes_left_by_a_successful_task_end_before_the_next_task(
     assert nappers() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", rest_thorough([*AWAY], 1))
 def test_processes_left_by_tasks_of_several_slots_end_with_their_agent(
     tmp_path: Path, name: str
@@ -94,6 +95,7 @@ def test_processes_left_by_tasks_of_several_slots_end_with_their_agent(
     assert nappers() == []
 
 
+@pytest.mark.thorough
 def test_agent_collects_the_orphans_that_end_by_themselves(tmp_path: Path) -> None:
     """It is their parent, so that it knows of them: they would stay as zombies."""
     node, queue = WorkerNode(tmp_path), queue_with(*["(sleep 0.01 &); exit 0"] * 9, ZOMBIES)

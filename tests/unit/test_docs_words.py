@@ -44,6 +44,7 @@ def messages(path: Path) -> str:
     return "\n".join(string for string in strings if isinstance(string, str))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("folder", ["agents", "benchmarks", "cli", "sql", "taskq"])
 def test_messages_are_in_plain_words(folder: str) -> None:
     """Errors, warnings, log lines, help, and the texts of pages."""
@@ -74,6 +75,7 @@ def prose(path: Path) -> str:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("folder", ["agents", "benchmarks", "cli", "sql", "taskq", "tests"])
 def test_code_is_explained_in_plain_words(folder: str) -> None:
     """What is quoted is code."""

@@ -196,6 +196,7 @@ def of_program(**changes: object) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.thorough
 def test_functions_of_c_are_the_same_in_each_process() -> None:
     """Whatever they hold there, and whatever RDKit has computed and kept in a molecule."""
     first = of_program()

@@ -166,6 +166,7 @@ def test_site_is_named_if_all_its_hosts_are_odd_in_one_way(
     assert odd.remedy == "taskq retry /c --no-below --where 'site = \"s1\" and status = done'"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("seed", range(5))
 def test_site_is_not_named_for_one_of_its_hosts(order: Value, seed: int) -> None:

@@ -128,6 +128,7 @@ def test_step_is_seen_among_few_numbers_though_tasks_differ(factor: float) -> No
     assert found.after - found.before == pytest.approx(math.log(factor), abs=0.3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [40, 80, 300, 1_000])
 def test_numbers_that_vary_or_grow_are_no_step(number: int) -> None:
     """Alike, sorted by size, and listed in many small groups: none of a hundred is."""

@@ -230,6 +230,7 @@ def test_script_hands_signals_to_the_agent_and_writes_down_its_code(
     assert (tmp_path / f"{NAME}.exit").read_text() == "7\n"
 
 
+@pytest.mark.thorough
 def test_signal_before_the_script_knows_its_agent_ends_the_agent_too(tmp_path: Path) -> None:
     """Else the shell would end alone, and its agent work on."""
     agent = tmp_path / "taskq"

@@ -48,6 +48,7 @@ def judged(shape: Shape, *, tasks: int = 600, hosts: int = 12, seed: int = 1) ->
     return odd_shapes(groups)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.4])
 def test_nulls_that_lie_anywhere_accuse_no_place_and_no_time(share: float) -> None:
     """They are counted. A molecule that cannot be embedded has none, on whatever host."""

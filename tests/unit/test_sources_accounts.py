@@ -85,6 +85,7 @@ def from_pipe(data: bytes) -> list[Record]:
     return list(read_csv(lines, SourceOptions()))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("read", [from_file, from_pipe])
 @settings(max_examples=200)
 @given(st.lists(st.lists(CELLS, min_size=3, max_size=3).filter(any), max_size=6))

@@ -160,6 +160,7 @@ def test_only_the_lines_of_the_damaged_member_are_uncertain(tmp_path: Path) -> N
     assert names(records) == [f"n{i}" for i in range(800)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("suffix", "data"),
     rest_thorough(

@@ -33,6 +33,7 @@ def read(data: bytes, **options: Any) -> list[Record]:
     return list(read_jsonl(LineReader(io.BytesIO(data), "file"), SourceOptions(**options)))
 
 
+@pytest.mark.thorough
 @given(st.lists(st.dictionaries(TEXTS, VALUES, max_size=4), max_size=5), st.booleans())
 def test_round_trip(payloads: list[dict[str, Any]], ascii_only: bool) -> None:
     """Any objects written as JSON come back equal, empty lines between them or not."""

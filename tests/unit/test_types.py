@@ -40,6 +40,7 @@ def test_mypy_refuses_what_is_wrong_and_nothing_else() -> None:
     assert {int(line.split(":")[1]) for line in errors} == wrong_lines(), found
 
 
+@pytest.mark.thorough
 @pytest.mark.longer
 @pytest.mark.skipif(find_spec("basedpyright") is None, reason="the extra `lint` has it")
 def test_pyright_refuses_what_is_wrong_and_nothing_else() -> None:

@@ -268,6 +268,7 @@ def test_tables_of_another_shape_are_refused(archive: Path) -> None:
         assert refused(archive) == TASKS
 
 
+@pytest.mark.thorough
 def test_columns_that_unpack_to_very_much_are_refused_unread(archive: Path) -> None:
     """A hundred megabytes of one letter are a few kilobytes in the file."""
     table = pq.read_table(archive / TASKS)

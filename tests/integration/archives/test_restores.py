@@ -59,6 +59,7 @@ def ids(queue: Client, path: str = "/c") -> dict[str, int]:
     return {task.key: task.task_id for task in queue.campaign(path).tasks(below=False)}
 
 
+@pytest.mark.thorough
 def test_removed_campaign_is_restored_as_it_was_with_its_ids(queue: Client, archive: Path) -> None:
     before, numbers = shown(queue), ids(queue)
     campaign = queue.campaign("/c")
@@ -72,6 +73,7 @@ def test_removed_campaign_is_restored_as_it_was_with_its_ids(queue: Client, arch
     assert list(queue.audit("/")) == []
 
 
+@pytest.mark.thorough
 def test_copy_next_to_the_campaign_gets_ids_of_its_own(queue: Client, archive: Path) -> None:
     before = shown(queue)
     restored(queue, archive, "/old/c")
@@ -83,6 +85,7 @@ def test_copy_next_to_the_campaign_gets_ids_of_its_own(queue: Client, archive: P
     assert later.task("a").task_id > max(ids(queue, "/old/c").values())
 
 
+@pytest.mark.thorough
 def test_archive_restored_elsewhere_can_be_read_and_retried(
     queue: Client, archive: Path, elsewhere: Client, postgres: Postgres
 ) -> None:
@@ -102,6 +105,7 @@ def test_archive_restored_elsewhere_can_be_read_and_retried(
     campaign.remove()
 
 
+@pytest.mark.thorough
 def test_all_commands_work_on_a_restored_campaign(
     taskq: CommandLine, queue: Client, archive: Path, tmp_path: Path
 ) -> None:
@@ -122,6 +126,7 @@ def test_all_commands_work_on_a_restored_campaign(
     assert taskq.refused("campaign", "restore", archive)[0] == 3
 
 
+@pytest.mark.thorough
 def test_best_results_are_the_same_without_the_index_that_a_restore_does_not_bring(
     taskq: CommandLine, queue: Client, archive: Path
 ) -> None:
@@ -164,6 +169,7 @@ def test_restore_killed_again_and_again_is_finished_by_a_repetition(
     assert list(queue.audit("/")) == []
 
 
+@pytest.mark.thorough
 def test_half_restored_campaign_can_be_removed(dsn: str, queue: Client, archive: Path) -> None:
     queue.campaign("/c").remove()
     died = archiver("restore", dsn, "/c", archive, 2, 15)
@@ -189,6 +195,7 @@ def test_another_archive_is_not_mixed_into_a_half_restored_one(
         restored(queue, tmp_path / "other")
 
 
+@pytest.mark.thorough
 def test_paused_campaign_is_paused_again(
     queue: Client, database: Database, archive: Path, tmp_path: Path
 ) -> None:
@@ -201,6 +208,7 @@ def test_paused_campaign_is_paused_again(
     assert queue.campaign("/c").status().state == "paused"
 
 
+@pytest.mark.thorough
 def test_archive_of_another_database_gives_its_campaign_to_nobody_else(
     queue: Client, archive: Path, postgres: Postgres
 ) -> None:

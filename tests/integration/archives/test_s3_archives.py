@@ -59,6 +59,7 @@ def restored(queue: Client, place: str, to: str | None = None) -> None:
     restore(database, open_blobs(database), place, to, lambda *_: None, step_rows=2)
 
 
+@pytest.mark.thorough
 def test_archive_in_s3_has_the_files_of_a_folder_and_is_restored(
     queue: Client, database: Database, campaign: Campaign, shared_s3: S3Server, place: str,
     tmp_path: Path,
@@ -79,6 +80,7 @@ def test_archive_in_s3_has_the_files_of_a_folder_and_is_restored(
     assert list(queue.audit("/")) == []
 
 
+@pytest.mark.thorough
 def test_commands_take_an_address_in_s3(taskq: CommandLine, campaign: Campaign, place: str) -> None:
     record = taskq.json("campaign", "archive", "/c", "--to", place, "--remove", "--yes")
     assert (record["archive"], record["tasks"], record["removed"]) == (place, 14, True)
@@ -103,6 +105,7 @@ def test_archive_killed_before_uploads_is_finished_with_the_same_objects(
     assert campaign.status().state == "archived"
 
 
+@pytest.mark.thorough
 def test_finished_ranges_are_not_uploaded_again_after_a_kill(
     dsn: str, database: Database, campaign: Campaign, shared_s3: S3Server, place: str
 ) -> None:
@@ -114,6 +117,7 @@ def test_finished_ranges_are_not_uploaded_again_after_a_kill(
     assert campaign.status().state == "archived"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("status", [403, 503])
 @pytest.mark.parametrize("request_of", ["PUT", "GET"])
 def test_bucket_that_fails_in_the_midst_is_named_and_nothing_is_removed(
@@ -163,6 +167,7 @@ def test_bucket_that_returns_another_manifest_is_not_believed(
     archived(database, place)
 
 
+@pytest.mark.thorough
 def test_bucket_whose_lists_lack_objects_does_no_harm(
     queue: Client, database: Database, campaign: Campaign, shared_s3: S3Server, place: str
 ) -> None:
@@ -173,6 +178,7 @@ def test_bucket_whose_lists_lack_objects_does_no_harm(
     assert queue.campaign("/copy").status().done == campaign.status().done == 5
 
 
+@pytest.mark.thorough
 def test_bucket_that_denies_removal_keeps_the_progress_and_nothing_else_differs(
     queue: Client, database: Database, campaign: Campaign, shared_s3: S3Server, place: str
 ) -> None:
@@ -212,6 +218,7 @@ def test_missing_bucket_is_named_before_the_campaign_is_archived(
     assert campaign.status().state == "open"
 
 
+@pytest.mark.thorough
 def test_archives_of_two_campaigns_are_not_mixed(
     queue: Client, database: Database, campaign: Campaign, place: str
 ) -> None:
@@ -246,6 +253,7 @@ def test_archive_whose_place_another_one_has_taken_removes_nothing(
     assert campaign.status().done == 5
 
 
+@pytest.mark.thorough
 def test_two_commands_for_one_archive_write_the_same(
     queue: Client, database: Database, campaign: Campaign, shared_s3: S3Server, place: str
 ) -> None:

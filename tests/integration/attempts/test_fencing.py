@@ -161,6 +161,7 @@ def test_unknown_outcome_is_refused_as_a_whole(
     assert campaign.status().working == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(OUTCOMES, repeat=2)))
 def test_of_two_reports_of_one_attempt_in_one_exchange_the_first_counts(
     agent: ScriptedAgent, task: Claimed, campaign: Campaign, first: str, second: str

@@ -201,6 +201,7 @@ def by(postgres: Postgres) -> dict[str, int]:
     return {row["who"]: row["n"] for row in rows}
 
 
+@pytest.mark.thorough
 def test_acts_of_the_one_who_has_most_go_first_and_old_ones_of_all(
     queue: Client, postgres: Postgres
 ) -> None:

@@ -66,6 +66,7 @@ def test_each_statement_that_names_a_campaign_has_a_case(
     assert scene.cases(hire("/new").session).keys() == shipped()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("statistics", "plans"),
     rest_thorough(

@@ -312,6 +312,7 @@ def test_list_says_what_quotas_are_counted_by(
     assert queue.owners.list("/d") == [known["bob"]]
 
 
+@pytest.mark.thorough
 def test_only_operators_change_quotas_and_owners(staff: Staff) -> None:
     """By rights in PostgreSQL. The table shows which of them did it last."""
     for role in ("submitter", "reader", "agent", "manager", "pickler"):

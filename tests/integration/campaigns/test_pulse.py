@@ -265,6 +265,7 @@ def test_upkeep_goes_on_when_no_campaign_can_be_judged(
     assert keep(postgres) == ["/c"]
 
 
+@pytest.mark.thorough
 def test_campaigns_without_failures_leave_no_trace(
     agent: ScriptedAgent, postgres: Postgres
 ) -> None:

@@ -159,6 +159,7 @@ def test_priorities_that_hide_the_failures_leave_the_share_alone_to_judge(
     assert keep(postgres) == ["/c"]
 
 
+@pytest.mark.thorough
 def test_real_agents_whose_tasks_go_on_speak_for_their_campaign(
     campaign: Campaign, hire: Hire, dsn: str, postgres: Postgres, tmp_path: Path
 ) -> None:

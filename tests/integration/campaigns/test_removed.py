@@ -285,6 +285,7 @@ def points(queue: Client, postgres: Postgres, path: str, minute: int) -> tuple[i
     return point.done, point.failed, point.failures
 
 
+@pytest.mark.thorough
 def test_trends_above_neither_fall_nor_jump_with_removals_and_restores(
     queue: Client, database: Database, campaign: Campaign, postgres: Postgres, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def test_sums_of_a_tree_are_those_of_its_campaigns(
     assert list(queue.audit()) == []
 
 
+@pytest.mark.thorough
 def test_sums_are_true_in_each_snapshot_while_campaigns_come_and_go(
     queue: Client, dsn: str, postgres: Postgres
 ) -> None:

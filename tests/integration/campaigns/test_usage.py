@@ -272,6 +272,7 @@ class Busy:
                     doomed.execute("select pg_terminate_backend(pg_backend_pid())")
 
 
+@pytest.mark.thorough
 def test_sums_are_exact_while_attempts_end_and_sums_are_killed(
     queue: Client, dsn: str, database: Database, postgres: Postgres
 ) -> None:
@@ -302,6 +303,7 @@ def test_sums_are_exact_while_attempts_end_and_sums_are_killed(
     assert list(queue.audit()) == []
 
 
+@pytest.mark.thorough
 def test_hours_become_days_and_days_become_months(
     agent: ScriptedAgent, queue: Client, postgres: Postgres
 ) -> None:
@@ -337,6 +339,7 @@ def test_usage_since_a_time_has_whole_hours(
     assert queue.usage(since=hour + HOUR).lines == []
 
 
+@pytest.mark.thorough
 def test_sites_that_agents_invent_are_bounded(
     campaign: Campaign, hire: Hire, queue: Client, postgres: Postgres
 ) -> None:

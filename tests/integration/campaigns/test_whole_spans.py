@@ -185,6 +185,7 @@ def test_retry_by_a_filter_finds_what_is_in_cancelled_spans(
     assert Counter(statuses(postgres).values())["waiting"] == matching
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 39, 40, 1000])
 def test_removal_cuts_spans_where_a_chunk_ends(
     limit: int, queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres

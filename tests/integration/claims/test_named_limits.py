@@ -158,6 +158,7 @@ def test_tasks_that_are_tried_again_count_as_others_do(hire: Hire, postgres: Pos
     assert value(postgres, NOTED) == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("campaigns")
 def test_limit_holds_while_many_claim_at_once(hire: Hire, postgres: Postgres) -> None:
     """Agents of two campaigns claim and report as fast as they can; never do four starts run."""
@@ -262,6 +263,7 @@ def test_order_of_campaigns_passes_a_reached_limit_by(queue: Client, database: D
     assert [row["campaign_id"] for row in rows] == [queue.campaign("/free").campaign_id]
 
 
+@pytest.mark.thorough
 def test_only_operators_make_limits_and_submitters_name_them(staff: Staff) -> None:
     """A submitter can neither make nor change a limit, and names only those that it may."""
     for role in ("submitter", "reader", "agent", "manager", "pickler"):

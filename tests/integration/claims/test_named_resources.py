@@ -118,6 +118,7 @@ def test_server_refuses_needs_that_no_client_sends(
         postgres.execute("select taskq.change_campaign('/c', %s)", [spec])
 
 
+@pytest.mark.thorough
 def test_agent_starts_no_more_than_its_node_has(
     taskq: CommandLine, queue: Client, tmp_path: Path
 ) -> None:

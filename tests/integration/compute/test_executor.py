@@ -157,6 +157,7 @@ def test_calls_that_have_not_begun_are_cancelled_at_shutdown(queue: Client) -> N
         futures[0].result()
 
 
+@pytest.mark.thorough
 def test_shutdown_waits_for_callbacks(executed: Client) -> None:
     """They run in the thread that completes futures, which ends with the executor."""
     never, seen = threading.Event(), list[bool]()

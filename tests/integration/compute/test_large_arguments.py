@@ -51,6 +51,7 @@ def payload_of(client: Client, future: taskq.TaskFuture[Any]) -> dict[str, Any]:
     return dict(client.campaign(future.campaign.path).task(future.key).payload)
 
 
+@pytest.mark.thorough
 def test_array_is_sent_once_for_many_calls(served_queue: Client, sent: list[int]) -> None:
     """Functions by name and by value, arrays by position and by name. Equal calls share a task."""
     futures = [served_queue.submit(np.dot, ARRAY, n) for n in range(4)]
@@ -115,6 +116,7 @@ HOSTILE: tuple[Any, ...] = (
 )
 
 
+@pytest.mark.thorough
 def test_payload_names_no_file_and_no_blob_that_is_none(served_queue: Client, name: str) -> None:
     """A forged payload fails its own attempt only. The agent works on."""
     run = served_queue.map(called.same, [0], name=name)
@@ -130,6 +132,7 @@ def test_payload_names_no_file_and_no_blob_that_is_none(served_queue: Client, na
     assert served_queue.map(called.same, [0, 1], name=name).result(WAIT_S) == [0, 1]
 
 
+@pytest.mark.thorough
 def test_pickle_in_a_blob_needs_the_seal_too(
     served_queue: Client, near_queue: Client, name: str
 ) -> None:
@@ -185,6 +188,7 @@ def test_content_that_is_too_large_is_refused(
         assert future.cancel()
 
 
+@pytest.mark.thorough
 def test_lost_argument_is_the_failure_of_its_call(
     queue: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -216,6 +216,7 @@ def test_nobody_is_left_when_the_program_is_killed(dsn: str, queue: Client, tmp_
     wait_until(lambda: queue.agents() == [], timeout_s=WAIT_S)
 
 
+@pytest.mark.thorough
 def test_second_ctrl_c_ends_the_program_at_once(dsn: str, queue: Client, tmp_path: Path) -> None:
     """Whatever its agents do: they have their order, and leave without it."""
     with start(dsn, tmp_path, "print(agents.pid, flush=True); time.sleep(600)") as program:

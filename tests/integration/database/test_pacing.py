@@ -33,6 +33,7 @@ def at_work(database: Database) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.thorough
 def test_change_rests_while_others_are_at_work_and_only_then(
     queue: Client, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,6 +51,7 @@ def test_change_rests_while_others_are_at_work_and_only_then(
     wait_until(lambda: not step())
 
 
+@pytest.mark.thorough
 def test_change_rests_within_a_transaction_of_its_own(
     queue: Client, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

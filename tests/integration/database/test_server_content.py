@@ -109,6 +109,7 @@ def test_migration_warns_of_what_the_server_lacks(staff: Staff) -> None:
     assert all("alter system set" in line for line in warnings)
 
 
+@pytest.mark.thorough
 def test_commits_that_wait_for_no_standby_are_found(own_server: Server) -> None:  # noqa: F811
     """The check itself writes nothing, so it does not wait."""
     dsn = own_server.up().dsn

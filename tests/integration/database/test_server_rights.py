@@ -34,6 +34,7 @@ def test_rights_are_compared_as_they_are(staff: Staff, order: str, says: str) ->
     assert only(staff.owner.database, "rights").state == "fine"
 
 
+@pytest.mark.thorough
 def test_rights_of_strangers_and_all_roles_are_judged(staff: Staff) -> None:
     """A login of each role has what its role has; a login without a role has nothing."""
     for role in ROLES:

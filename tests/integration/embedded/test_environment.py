@@ -107,6 +107,7 @@ def test_no_variable_of_libpq_matters(dsn: str, monkeypatch: pytest.MonkeyPatch,
     assert dict(os.environ) == before
 
 
+@pytest.mark.thorough
 def test_commands_store_where_they_say(place: Path) -> None:
     """With all variables at once, and another server where they lead."""
     hostile = {**HOSTILE, "PGHOSTADDR": "127.0.0.10"}  # nobody else goes there

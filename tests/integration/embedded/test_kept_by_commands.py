@@ -28,6 +28,7 @@ def home(place: Path) -> Iterator[Path]:
     Server(place / "queue").down(immediate=True)
 
 
+@pytest.mark.thorough
 def test_tasks_of_an_agent_that_vanished_wait_again_with_the_next_command(home: Path) -> None:
     """Nobody else does the upkeep; each command that runs does it meanwhile."""
     taskq = CommandLine("", address={"TASKQ_HOME": str(home)})

@@ -56,6 +56,7 @@ def test_nobody_is_trusted(server: Server) -> None:
     assert mode(server.home.password) == 0o600
 
 
+@pytest.mark.thorough
 def test_settings_of_the_user_win_and_stay(server: Server) -> None:
     """user.conf is read last and never rewritten."""
     server.up()

@@ -44,6 +44,7 @@ def remade(installation: Installation, place: Path) -> Path:
     return copied(installation, place / "environment")
 
 
+@pytest.mark.thorough
 def test_server_whose_programs_were_removed_is_started_anew(
     installation: Installation, remade: Path, place: Path
 ) -> None:
@@ -65,6 +66,7 @@ def test_server_whose_programs_were_removed_is_started_anew(
     assert not second.up().started_now
 
 
+@pytest.mark.thorough
 def test_server_stays_where_no_other_can_be_started(
     remade: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +111,7 @@ def fill_statistics(info: ServerInfo) -> None:
             connection.execute(f"select from wide{number}".encode())
 
 
+@pytest.mark.thorough
 def test_logout_leaves_a_server_that_works(place: Path, installation: Installation) -> None:
     """With its own settings it needs nothing that a logout removes, also after a crash."""
     server = Server(place / "home", installation)
@@ -130,6 +133,7 @@ def value_if_up(info: ServerInfo) -> object:
     return None
 
 
+@pytest.mark.thorough
 def test_server_without_its_shared_memory_is_started_anew(
     place: Path, installation: Installation
 ) -> None:
@@ -149,6 +153,7 @@ def test_server_without_its_shared_memory_is_started_anew(
     assert value_if_up(found) == 400
 
 
+@pytest.mark.thorough
 def test_busy_server_is_left_alone(place: Path, installation: Installation) -> None:
     """One that has no connection to spare works."""
     server = Server(place / "home", installation)
@@ -167,6 +172,7 @@ def test_busy_server_is_left_alone(place: Path, installation: Installation) -> N
             Database(info.dsn, server=EMBEDDED).open()
 
 
+@pytest.mark.thorough
 def test_redis_that_answers_nothing_is_replaced(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_explanation_names_who_keeps_a_table_from_all_readers(
     assert "server-blocked" not in {it.code for it in explained(campaign).reasons}
 
 
+@pytest.mark.thorough
 def test_stranger_who_keeps_tasks_locked_and_idles_is_named(make: Make, dsn: str) -> None:
     """Claims pass locked rows by, so nobody waits, and those tasks are never run."""
     campaign = make("/c", tasks=3)

@@ -116,6 +116,7 @@ def test_task_that_was_given_up_as_poison_is_named(make: Make, hire: Hire) -> No
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("repair", ["change", "input", "resume", "unban"])
 def test_failures_before_a_repair_accuse_nobody(
     repair: str, make: Make, hire: Hire, queue: Client, postgres: Postgres, tmp_path: Path

@@ -47,6 +47,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> click.Context:
     return click.Context(click.Command("keeper"), info_name="taskq keeper")
 
 
+@pytest.mark.thorough
 def test_gateway_that_cannot_start_is_explained_by_its_own_words(
     queue: Client, taskq: CommandLine, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_gateway_that_cannot_start_is_explained_by_its_own_words(
     assert "chain.pem" in said(queue)[0]
 
 
+@pytest.mark.thorough
 def test_keeper_of_another_release_is_explained(
     queue: Client, postgres: Postgres, taskq: CommandLine
 ) -> None:
@@ -103,6 +105,7 @@ def test_normal_ends_and_people_at_a_terminal_leave_no_words(
     assert not said(queue)
 
 
+@pytest.mark.thorough
 def test_login_leaves_twenty_notes_at_most(
     queue: Client, database: Database, postgres: Postgres
 ) -> None:

@@ -33,6 +33,7 @@ def wrong(request: pytest.FixtureRequest, make: Make, hire: Hire) -> tuple[Campa
     return campaign, request.param
 
 
+@pytest.mark.thorough
 @pytest.mark.both_transports
 def test_wrong_results_are_named_and_the_remedy_has_them_computed_again(
     wrong: tuple[Campaign, str], queue: Client, hire: Hire, taskq: CommandLine
@@ -64,6 +65,7 @@ def test_wrong_results_are_named_and_the_remedy_has_them_computed_again(
     assert [reason for reason in explained(campaign).reasons if "results" in reason.code] == []
 
 
+@pytest.mark.thorough
 def test_host_that_is_wrong_in_several_campaigns_is_to_be_banned_for_all(
     make: Make, hire: Hire, queue: Client
 ) -> None:
@@ -87,6 +89,7 @@ def test_host_that_is_wrong_in_several_campaigns_is_to_be_banned_for_all(
     assert len([line for line in lines if " ban " in line]) == 1
 
 
+@pytest.mark.thorough
 def test_site_whose_hosts_are_all_wrong_is_one_reason_and_is_to_be_banned(
     make: Make, hire: Hire, queue: Client, taskq: CommandLine
 ) -> None:
@@ -187,6 +190,7 @@ def test_explanation_reads_each_fact_once_and_only_what_it_shows(
         assert max(asked[name] for name in samples) <= 1
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("wrong")
 def test_view_that_refreshes_reads_results_once_a_minute(
     queue: Client, asked: Counter[str]

@@ -143,6 +143,7 @@ def test_agents_get_the_inputs_of_the_tasks_own_campaign_only(
     assert learnt == {"/c": ({"receptor.pdbqt": wanted}, "continue"), "/c/b": ({}, "stop")}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", ["database", "folder", "url", "s3"])
 def test_agent_fetches_inputs_and_uploads_large_results(
     queue: Client, receptor: Path, tmp_path: Path, where: str, request: pytest.FixtureRequest

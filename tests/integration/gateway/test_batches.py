@@ -90,6 +90,7 @@ def test_large_results_and_output_files_belong_to_their_tasks(
     assert [*audit(queue.database, "/c")] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_agent_that_drains_ends_its_start_and_begins_no_other(
     queue: Client, dsn: str, tmp_path: Path, kind: str
@@ -109,6 +110,7 @@ def test_agent_that_drains_ends_its_start_and_begins_no_other(
     assert (status.failures, status.losses) == (0, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_cancelled_task_of_a_start_is_discarded_and_the_others_count(
     queue: Client, dsn: str, tmp_path: Path, kind: str

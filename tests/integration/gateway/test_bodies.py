@@ -300,6 +300,7 @@ def test_wrong_heartbeat_is_refused(agent: Agent, members: dict[str, Any]) -> No
     assert (reply.status, reply.code) == (400, "malformed")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("members", [{}, {"drawn": ""}, {"held": []}])
 def test_heartbeat_of_an_agent_that_has_claimed_nothing_is_answered(
     agent: Agent, members: dict[str, Any]
@@ -387,6 +388,7 @@ def test_fence_that_is_none_is_refused(realm: Realm, agent: Agent, text: str) ->
     assert agent.report(task) == ["accepted"]
 
 
+@pytest.mark.thorough
 def test_heartbeat_may_name_as_many_claims_as_an_agent_holds(agent: Agent) -> None:
     """With the longest ids: batches of programs that take thousands of ligands at one start."""
     most = 2**63 - 1

@@ -59,6 +59,7 @@ def run(node: WorkerNode, realm: Realm, **options: Any) -> AgentResult:
     return node.run(realm.gateway.url, campaign=realm.path, until_empty=True, **options)
 
 
+@pytest.mark.thorough
 def test_task_goes_on_in_another_attempt(realm: Realm, tmp_path: Path) -> None:
     """Four attempts, of which none has failed."""
     change(realm, GOES_ON)

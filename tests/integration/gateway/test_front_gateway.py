@@ -117,6 +117,7 @@ def test_agent_that_says_so_gets_tasks_under_leases_of_their_own(place: Realm) -
     assert agent.report(*tasks) == ["duplicate"] * len(tasks)
 
 
+@pytest.mark.thorough
 def test_agent_that_does_not_say_so_is_served_by_postgresql_only(place: Realm) -> None:
     """An older agent would not know what to do with other leases than its own."""
     served_ahead(place.agent())
@@ -229,6 +230,7 @@ TROUBLES: dict[str, Trouble] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("trouble", rest_thorough(TROUBLES, 3))
 def test_agents_see_no_trouble_of_the_front(trouble: str, place: Realm, fronted: Fronted) -> None:
     """Each claim gets tasks of its campaign; when the trouble is over, from the front again."""

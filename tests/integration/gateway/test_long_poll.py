@@ -57,6 +57,7 @@ def test_tasks_added_over_http_wake_who_waits(realm: Realm) -> None:
     assert len(agent.peer.reply().json["tasks"]) == 1
 
 
+@pytest.mark.thorough
 def test_tasks_added_at_another_gateway_wake_who_waits(
     queue: Client, postgres: Postgres, start_gateway: StartGateway
 ) -> None:
@@ -101,6 +102,7 @@ def test_claim_that_waits_in_vain_is_answered_when_its_time_is_up(realm: Realm) 
     assert 0.65 < time.monotonic() - began < 0.7 + BUSY_S
 
 
+@pytest.mark.thorough
 def test_nobody_waits_when_all_is_done(realm: Realm, busy: Agent) -> None:
     """The last report sends them home."""
     (agent,) = waiting_agents(realm, 1, until_empty=True)

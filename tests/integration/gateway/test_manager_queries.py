@@ -294,6 +294,7 @@ def test_statement_that_gateways_do_not_offer_is_refused(
     assert error(asked(realm, path, body.replace(b"PATH", realm.path.encode()))) == expected
 
 
+@pytest.mark.thorough
 def test_bodies_are_bounded_before_and_after_gzip(realm: Realm) -> None:
     """A megabyte of zeros takes a kilobyte: what counts is what it becomes."""
     zipped = {"content-encoding": "gzip"}

@@ -35,6 +35,7 @@ def change(realm: Realm, script: str, **limits: Any) -> None:
     realm.campaign.change(CampaignSpec(realm.path, handler=handler, **limits))
 
 
+@pytest.mark.thorough
 def test_files_come_back_over_the_gateway(
     realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_pages_are_for_managers_and_their_campaigns(shown: GatewayProcess, token
     assert json.loads(ask(shown, "/healthz")[1].removesuffix("None"))["status"] == "ok"
 
 
+@pytest.mark.thorough
 def test_viewers_act_at_a_gateway(dsn: str, shown: GatewayProcess, token: str) -> None:
     """By forms of its pages, under their tokens; forms of others' pages are refused."""
     text = ask(shown, "/act?do=pause&path=/a", token)[1]

@@ -141,6 +141,7 @@ def test_work_of_shared_agents_elsewhere_is_not_seen(
     assert sum(record["working"] for record in after) == 3
 
 
+@pytest.mark.thorough
 def test_owner_is_held_by_what_others_cannot_see(mine: Realm, queue: Client, hire: Hire) -> None:
     """Managers see whether the quota is used up, not by how much elsewhere."""
     queue.create_campaign("/other").seed({"n": n} for n in range(9))
@@ -154,6 +155,7 @@ def test_owner_is_held_by_what_others_cannot_see(mine: Realm, queue: Client, hir
     assert (owner_of_all.working, owner_of_all.is_held) == (10, True)
 
 
+@pytest.mark.thorough
 def test_whole_queue_is_for_tokens_of_the_whole_queue(mine: Realm, queue: Client) -> None:
     """They see all of it, as before."""
     token = queue.tokens.create("manager", "all", ["/"])[0]

@@ -181,6 +181,7 @@ def test_honest_crowd_on_a_narrow_line_is_slowed_and_not_cut(realm: Realm, tmp_p
         assert all(pool.map(read, range(count)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", ["plain"], indirect=True)
 def test_client_that_ends_its_direction_keeps_nothing(place: Place) -> None:
     """Half of a connection is none: what was asked for is not fetched for nobody."""

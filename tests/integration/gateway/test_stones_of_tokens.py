@@ -37,6 +37,7 @@ def test_token_reads_stones_of_its_own_campaigns_alone(
         assert known == {None}
 
 
+@pytest.mark.thorough
 def test_stone_has_the_token_that_removed(
     queue: Client, start_gateway: StartGateway, tmp_path: Path
 ) -> None:

@@ -128,6 +128,7 @@ def test_file_of_a_certificate_that_is_missing_is_named(
         assert str(refused.value) == f"{missing}: No such file or directory"
 
 
+@pytest.mark.thorough
 def test_outdated_tls_is_refused(gateway: GatewayProcess, authority: Authority) -> None:
     """1.1 and older; the gateway is none the worse for it."""
     context = authority.client()
@@ -166,6 +167,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("begins", "ends", "said"), FAULTS.values(), ids=FAULTS.keys())
 def test_certificate_that_is_not_valid_now_or_soon_is_warned_of(
     start_gateway: StartGateway, authority: Authority, begins: float, ends: float, said: str

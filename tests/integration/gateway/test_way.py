@@ -256,6 +256,7 @@ def test_upload_and_download_are_repeated_until_the_gateway_answers(
     assert refused == ["HEAD"] * 2 + ["PUT"] * 2 + ["GET"] * 2
 
 
+@pytest.mark.thorough
 def test_upload_and_look_at_a_blob_believe_no_other_answer(
     realm: Realm, way: Way, tmp_path: Path
 ) -> None:
@@ -275,6 +276,7 @@ def test_upload_and_look_at_a_blob_believe_no_other_answer(
         campaign.add_input(file)
 
 
+@pytest.mark.thorough
 def test_submitter_with_the_wrong_scheme_fails_at_once(
     queue: Client, start_gateway: StartGateway, tmp_path: Path
 ) -> None:

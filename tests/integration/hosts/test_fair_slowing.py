@@ -88,6 +88,7 @@ def test_program_that_breaks_everywhere_makes_no_host_suspicious(
     assert suspicious == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("error_class", ["exit-1", "exit-127"])
 def test_bad_host_is_found_though_a_program_fails_everywhere(
     hosts: Hosts, error_class: str

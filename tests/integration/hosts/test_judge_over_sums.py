@@ -66,6 +66,7 @@ def first_failure(postgres: Postgres) -> datetime:
     return at
 
 
+@pytest.mark.thorough
 def test_host_is_named_with_the_campaign_and_class_in_which_it_does_worse(
     queue: Client, hire: Hire
 ) -> None:
@@ -80,6 +81,7 @@ def test_host_is_named_with_the_campaign_and_class_in_which_it_does_worse(
     assert "most often in /x: exit-127" in reason.text
 
 
+@pytest.mark.thorough
 def test_verdict_says_since_when_a_class_is_there_and_what_it_costs(
     queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
@@ -103,6 +105,7 @@ def test_verdict_says_since_when_a_class_is_there_and_what_it_costs(
     assert "Boom since 20" in reason.text
 
 
+@pytest.mark.thorough
 def test_host_that_breaks_is_named_with_the_instant(
     queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
@@ -148,6 +151,7 @@ def test_each_class_with_a_verdict_has_a_reason(
     assert "FailForGood in /y" in text
 
 
+@pytest.mark.thorough
 def test_sums_count_where_the_sample_has_only_the_last_attempts(
     queue: Client, hire: Hire, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +171,7 @@ def test_sums_count_where_the_sample_has_only_the_last_attempts(
     assert verdict.since is not None
 
 
+@pytest.mark.thorough
 def test_failures_from_before_a_change_of_the_campaign_accuse_nobody(
     queue: Client, hire: Hire, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

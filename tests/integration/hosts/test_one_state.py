@@ -44,6 +44,7 @@ def views_of(
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["agents", "hosts"])
 def test_banned_host_whose_agents_still_drain_is_banned_in_all_views(
     queue: Client,
@@ -73,6 +74,7 @@ def test_all_views_show_the_named_resources_of_an_agent(
         assert "licence 2; scratch 200G" in " ".join(text.split()), (name, text)
 
 
+@pytest.mark.thorough
 def test_all_views_show_the_device_that_each_slot_has(
     queue: Client,
     database: Database,

@@ -55,6 +55,7 @@ def test_release_at_which_more_fails_is_named(
     assert "at the same time: look at that release" in verdict.why
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", rest_thorough(range(8)))
 def test_release_is_not_named_for_what_fails_alike(
     queue: Client, hire: Hire, postgres: Postgres, seed: int

@@ -64,6 +64,7 @@ def test_class_that_hits_large_tasks_is_named_with_the_size(
     assert "of the others 0 % of" in verdict.why
 
 
+@pytest.mark.thorough
 def test_class_that_hits_small_tasks_mostly_is_named_with_the_size(
     drawn: Drawn, queue: Client
 ) -> None:
@@ -72,6 +73,7 @@ def test_class_that_hits_small_tasks_mostly_is_named_with_the_size(
     assert "size is 3 or less, " in only(queue).why
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", rest_thorough(range(3)))
 def test_host_that_got_the_large_tasks_is_not_accused(
     hire: Hire, queue: Client, postgres: Postgres, seed: int

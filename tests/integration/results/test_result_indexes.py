@@ -48,6 +48,7 @@ def keep(database: Database) -> None:
     database.rows("keep", holder=holder, term_s=60.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("field", rest_thorough(["result.a", "result.a.b", "payload.n"], 2))
 @pytest.mark.parametrize("seed", range(3))
 def test_best_of_an_index_are_those_of_a_scan(

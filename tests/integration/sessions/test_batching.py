@@ -35,6 +35,7 @@ def campaign(queue: Client) -> Campaign:
     return servable(queue)
 
 
+@pytest.mark.thorough
 async def test_each_task_of_many_agents_is_done_once(
     campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:

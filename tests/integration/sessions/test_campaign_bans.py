@@ -73,6 +73,7 @@ def test_agent_leaves_out_a_campaign_that_its_host_is_banned_for_until_the_ban_i
         assert process.poll() is None
 
 
+@pytest.mark.thorough
 def test_new_agent_begins_nothing_of_a_campaign_that_its_host_is_banned_for(
     dsn: str, queue: Client, postgres: Postgres, tmp_path: Path
 ) -> None:

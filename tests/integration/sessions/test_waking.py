@@ -317,6 +317,7 @@ def test_campaign_that_an_agent_leaves_out_counts_for_the_others_only(
     assert found["unfinished"] == [5, 5, 5]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("statistics", ["absent", "true"])
 def test_turn_reads_campaigns_and_counters_by_index_and_no_task(
     statistics: str, queue: Client, postgres: Postgres

@@ -64,6 +64,7 @@ def test_filter_that_names_keys_finds_them_by_key(
     assert [task.key for task in many.tasks("cancelled")] == keys
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("where", "keys"),
     [

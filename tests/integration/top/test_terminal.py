@@ -62,6 +62,7 @@ def draws(terminal: Terminal, *wanted: str) -> None:
     wait_until(seen, timeout_s=60, on_timeout=lambda: "\n".join(screen_of(terminal.seen)))
 
 
+@pytest.mark.thorough
 def test_screen_in_80_columns_without_colour(queue: Client, taskq: CommandLine) -> None:
     """Keys act, colours are left out, and the terminal is as before at the end."""
     campaign = servable(queue, "/a", 5)

@@ -70,6 +70,7 @@ async def test_plus_and_minus_show_more_and_fewer_levels(queue: Client) -> None:
             await until(lambda rows=rows: app.query_one("#tree", Rows).row_count == rows)
 
 
+@pytest.mark.thorough
 async def test_effect_of_a_key_is_shown_however_slowly_the_tree_is_read(
     queue: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def test_only_the_keeper_that_acts_looks(database: Database) -> None:
         assert not Looking(database, acting).look(), "it is not yet time"
 
 
+@pytest.mark.thorough
 def test_login_without_the_right_to_look_ends_the_looks_without_a_warning(
     staff: Staff, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -202,6 +202,7 @@ def test_old_campaign_that_gets_a_keep_is_announced_a_day_before(
     assert run(database, steps) == ["/a"]
 
 
+@pytest.mark.thorough
 def test_nothing_that_is_to_be_archived_goes_without_an_archive(
     queue: Client,
     database: Database,

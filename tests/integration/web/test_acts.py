@@ -148,6 +148,7 @@ def test_each_act_does_what_its_command_does(viewer: Viewer, shown: Client, path
     assert campaign.task(other).status == "cancelled"
 
 
+@pytest.mark.thorough
 def test_failed_tasks_of_a_class_are_retried(viewer: Viewer, shown: Client) -> None:
     """The page of the campaign offers it for each class that it shows."""
     campaign = servable(shown, f"/{secrets.token_hex(4)}", 2)
@@ -208,6 +209,7 @@ def test_hosts_are_banned_with_tokens_of_the_whole_queue(
     assert whole.get("/act", do="ban", kind="rack", name=host).status == 400
 
 
+@pytest.mark.thorough
 def test_no_act_without_the_right(
     acting: WebProcess, web: WebProcess, shown: Client, viewer: Viewer, path: str
 ) -> None:

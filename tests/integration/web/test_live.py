@@ -49,6 +49,7 @@ async def look(ticker: Ticker, count: int) -> list[Tree | None]:
         return [await ticker.next_tree(60) for _ in range(count)]
 
 
+@pytest.mark.thorough
 async def test_viewers_share_a_statement_a_period(database: Counting) -> None:
     """Fifty see the same trees, of one statement each."""
     Client(database).create_campaign("/a")
