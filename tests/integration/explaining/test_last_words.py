@@ -29,10 +29,15 @@ def ended(taskq: CommandLine, *words: object) -> str:
     return errors
 
 
-def said(queue: Client) -> list[str]:
-    """Return what `explain /` says of programs, which `db check` says too."""
+def explained(queue: Client) -> list[str]:
+    """Return what `explain /` says of programs."""
     reasons = queue.campaign("/").explain().reasons
-    texts = [reason.text for reason in reasons if reason.code == "server-programs"]
+    return [reason.text for reason in reasons if reason.code == "server-programs"]
+
+
+def said(queue: Client) -> list[str]:
+    """Return what `explain /` says of programs, and `db check` too, while nothing moves."""
+    texts = explained(queue)
     found = [it for it in checked(queue.database) if it.check == "programs" and it.remedy]
     assert [text.startswith(it.text) for text, it in zip(texts, found, strict=True)] == [
         True
@@ -89,7 +94,7 @@ def test_words_go_when_the_program_runs_again(
         assert said(queue)
     monkeypatch.setattr(last_words, "STEADY_S", 0.0)
     with command, last_words.noted(queue.queries):
-        wait_until(lambda: not said(queue))
+        wait_until(lambda: not explained(queue))
 
 
 def test_normal_ends_and_people_at_a_terminal_leave_no_words(

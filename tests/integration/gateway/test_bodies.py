@@ -388,7 +388,6 @@ def test_fence_that_is_none_is_refused(realm: Realm, agent: Agent, text: str) ->
     assert agent.report(task) == ["accepted"]
 
 
-@pytest.mark.thorough
 def test_heartbeat_may_name_as_many_claims_as_an_agent_holds(agent: Agent) -> None:
     """With the longest ids: batches of programs that take thousands of ligands at one start."""
     most = 2**63 - 1
