@@ -38,15 +38,7 @@ begin
            and p_verb <> 'change') is not true then
         v_last := null;
     end if;
-    perform from taskq.act a where a.act_id = v_last.act_id for no key update skip locked;
-    if found then
-        update taskq.act a
-           set what = v_what,
-               ended_at = v_now,
-               calls = a.calls + 1,
-               tasks = a.tasks + p_tasks
-         where a.act_id = v_last.act_id;
-    else
+    if not taskq.add_to_act(v_last.act_id, p_tasks, v_what) then
         insert into taskq.act (path, verb, who, pid, what, began_at, ended_at, tasks)
         values (p_path, p_verb, v_who, v_pid, v_what, transaction_timestamp(), v_now, p_tasks);
     end if;

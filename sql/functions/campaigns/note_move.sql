@@ -38,14 +38,7 @@ begin
        and l.ended_at > v_now - interval '1 min'
      order by l.act_id desc
      limit 1;
-    perform from taskq.act a where a.act_id = v_act for no key update skip locked;
-    if found then
-        update taskq.act a
-           set ended_at = v_now,
-               calls = a.calls + 1,
-               tasks = a.tasks + p_tasks
-         where a.act_id = v_act;
-    else
+    if not taskq.add_to_act(v_act, p_tasks) then
         perform taskq.note_act(c.path, p_verb, p_tasks => p_tasks) from taskq.campaign_of(p_campaign) c;
     end if;
 end
