@@ -14,8 +14,8 @@ LOOKING: Final = (
     Mutant(
         "majority-called-odd",
         "taskq/diagnosis/odd_results.py",
-        "return [] if len(hosts) > 2 and odd > _MOST_ODD * len(results) else found",
-        "return found",
+        "if len(hosts) > 2 and odd > _MOST_ODD * len(results):",
+        "if False:",
         "Hosts are accused though as many others have results like theirs.",
         ("tests/unit/test_odd_results.py",),
     ),
