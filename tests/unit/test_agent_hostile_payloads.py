@@ -82,7 +82,7 @@ def served(folder: Path, queue: MemoryQueue, **options: object) -> AgentResult:
 
 
 @pytest.mark.skipif(bool(ORDINARY) and not shutil.which("setpriv"), reason="needs setpriv")
-@pytest.mark.parametrize("name", rest_thorough([*ATTACKS], 4))
+@pytest.mark.parametrize("name", rest_thorough([*ATTACKS], 2))
 def test_payload_ends_no_agent_that_serves_others(tmp_path: Path, name: str) -> None:
     """Whatever it does to folders of the user whom both run as, later tasks have theirs."""
     attack = PLACES + ATTACKS[name]
