@@ -1,4 +1,4 @@
-"""Sessions of PostgreSQL that keep the whole server waiting, and the reason that names them."""
+"""What keeps the whole server waiting, mostly sessions of PostgreSQL, and the reason for it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from taskq.model.words import command, counted, duration, instant
 
 #: Seconds after which a reader that waits for somebody's lock looks whose it is.
 LOCK_WAIT_S: Final = 5.0
+_STANDBY: Final = "SyncRep"
 #: Code of the reason that comes before all others.
 SET_BACK: Final = "set-back"
 
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A session of PostgreSQL that others wait for; see `explain_blockers.sql` for the fields."""
+    """What others wait for in PostgreSQL, mostly a session; see `explain_blockers.sql`."""
 
     pid: int
     login: str | None
@@ -29,6 +30,8 @@ class Blocker:
     longest_s: float
     tables: Sequence[str]
     passed_by: bool = False
+    event: str | None = None
+    standbys: str | None = None
 
     @property
     def keeps(self) -> str:
@@ -53,13 +56,16 @@ class Blocker:
 
 
 def read_blockers(database: Queries) -> list[Blocker]:
-    """Return the sessions that keep the server from its work; they can be read at any time."""
+    """Return what keeps the server from its work; that can be read at any time."""
     return [Blocker(**row) for row in database.rows("explain_blockers")]
 
 
 def server_blocked(blockers: Iterable[Blocker]) -> Iterator[Reason]:
-    """Name the sessions for which the server stands still, and the administrator's remedy."""
+    """Name that for which the server stands still, and the administrator's remedy."""
     for it in blockers:
+        if it.event is not None:
+            yield _commits_wait(it, it.event)
+            continue
         since = f", in a transaction since {instant(it.since)}" if it.since else ""
         last = f"; its last statement: {brief(it.statement)}" if it.statement else ""
         yield Reason(
@@ -74,6 +80,35 @@ def server_blocked(blockers: Iterable[Blocker]) -> Iterator[Reason]:
         )
 
 
+def stands_still(blockers: Iterable[Blocker]) -> bool:
+    """Return whether all may stand still, so that no silence is anybody's fault."""
+    return any(not it.passed_by for it in blockers)
+
+
+def _commits_wait(it: Blocker, event: str) -> Reason:
+    number = it.waiting
+    text = f"{counted(number, 'commit')} of the database {verb(number, 'waits', 'wait')} for up to "
+    text += f"{duration(it.longest_s)} "
+    if event == _STANDBY:
+        text += f"for a standby to confirm (synchronous_standby_names = '{brief(it.standbys)}'): "
+        text += "it is not there, or behind"
+        remedy = "start the standby; or `alter system set synchronous_standby_names = ''`, then "
+        remedy += "`select pg_reload_conf()`: what is acknowledged is then on one server"
+    else:
+        text += f"for the disk of its log ({event})"
+        remedy = "look at that disk and its file system: full, slow, or gone"
+    return Reason(
+        "server-blocked",
+        f"{text}. Claims, reports and heartbeats wait meanwhile; cancel and restart nothing. An "
+        f"administrator of PostgreSQL should {remedy}.",
+        lost=number,
+        blocks=True,
+        commands=[command("db", "check")],
+        figures={"event": event, "waiting": number, "longest_s": it.longest_s},
+        since=it.since,
+    )
+
+
 def stood_still(stalled: Mapping[str, Any] | None) -> Iterator[Reason]:
     """Say that the queue stood still within the hour. stalled: see `explain_upkeep.sql`."""
     if stalled is None:
@@ -82,8 +117,8 @@ def stood_still(stalled: Mapping[str, Any] | None) -> Iterator[Reason]:
     yield Reason(
         "stood-still",
         f"The queue stood still for {duration(stalled['seconds'])} within the hour, until {until}: "
-        "the server was away, or a session kept a table for itself, so nobody could claim or "
-        "report. No attempt is judged by that time.",
+        "the server was away, its commits waited, or a session kept a table for itself, so nobody "
+        "could claim or report. No attempt is judged by that time.",
         figures={"stalled_s": stalled["seconds"], "until": until},
     )
 

@@ -208,7 +208,7 @@ class Facts:
     and all below it. findings: from the latest attempts; None if nothing has ended, or nobody asked
     for them. failed: the classes in which failed tasks ended, most tasks first. overdue: the
     longest first, at most `MAX_OVERDUE`. first_attempts: of campaigns where some failed within
-    minutes. past: None if unknown. blockers: sessions of PostgreSQL for which others wait. server:
+    minutes. past: None if unknown. blockers: for what others wait in PostgreSQL. server:
     faults of the server, for the whole queue only. windows: of maintenance, also lately ended.
     changes: of campaigns, within a day, latest first.
     """

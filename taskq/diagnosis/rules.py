@@ -9,7 +9,13 @@ from typing import Final
 
 from taskq.db.checks.upkeep import without_keeper
 from taskq.diagnosis import costs
-from taskq.diagnosis.blockers import SET_BACK, server_blocked, stood_still, was_set_back
+from taskq.diagnosis.blockers import (
+    SET_BACK,
+    server_blocked,
+    stands_still,
+    stood_still,
+    was_set_back,
+)
 from taskq.diagnosis.facts import CampaignFacts, Facts
 from taskq.diagnosis.faults import (
     blamed,
@@ -231,11 +237,18 @@ def _leased_ahead(facts: Facts, ahead: int) -> Iterator[Reason]:
 
 
 def upkeep(facts: Facts) -> Iterator[Reason]:
-    """Yield why delayed tasks, and those of lost agents, do not come back."""
-    yield from _keeper(facts)
-    yield from _silent_gateways(facts)
+    """Yield why delayed tasks, and those of lost agents, do not come back.
+
+    Nobody is called silent while the server stands still: each sign is written there.
+    """
+    waits_for_server = stands_still(facts.blockers)
+    if not waits_for_server:
+        yield from _keeper(facts)
+        yield from _silent_gateways(facts)
     yield from _old_gateways(facts)
     yield from _certificates(facts)
+    if waits_for_server:
+        return
     if facts.brake is None:
         yield from _silent_holders(facts)
     elif any(kind.silent for kind in facts.agents):

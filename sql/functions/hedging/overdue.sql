@@ -4,7 +4,8 @@
 --
 -- campaign: its path. usual_s: the seconds from its claim within which nine of ten successes have ended. limit_s: the
 -- seconds after which an attempt is overdue.
--- Attempts of agents that cannot report do not count, see cannot_report(); nor times in which the queue stood still.
+-- Attempts of agents that cannot report do not count, see cannot_report(); nor those of silent ones, which may have
+-- ended too; nor times in which the queue stood still.
 -- Error TQ404: no such campaign.
 --
 -- Judges the 20 campaigns with most working tasks, if 20 successes of them are known; see slow_after(). If there is
@@ -61,6 +62,7 @@ begin
                     select s.session_id, s.host
                       from taskq.session s
                      where s.ended_at is null
+                       and s.heartbeat_at > v_now - make_interval(secs => s.lease_s / 2)
                        and not taskq.cannot_report(s.said)
                      order by s.session_id
                      limit 10000

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 
 import psycopg
 import pytest
 
+from taskq import Client
 from taskq.db.connections import Database
 from taskq.diagnosis.blockers import read_blockers
+from taskq.embedded import Server
+from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
-from tests.helpers.meanwhile import meanwhile
+from tests.helpers.meanwhile import meanwhile, repeated
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
 from tests.integration.explaining.support import Make, explained
@@ -108,3 +112,37 @@ def test_lock_that_ends_while_explain_waits_for_it_is_named(
             ends.join()
     assert "server-blocked" in reasons
     assert "server-blocked" not in {it.code for it in explained(campaign).reasons}
+
+
+@pytest.mark.thorough
+def test_commits_that_wait_for_a_standby_are_named_and_nobody_else(
+    own_server: Server,  # noqa: F811  # the fixture
+) -> None:
+    """Each sign of an agent, a gateway or a keeper is a commit: none of them is called silent."""
+    dsn = own_server.up().dsn
+    with closing(Database(dsn).open()) as database, psycopg.connect(dsn, autocommit=True) as admin:
+        campaign = Client(database).create_campaign("/c")
+        campaign.seed([{"n": 1}])
+        admin.execute(
+            "insert into taskq.gateway (holder, name, release, sessions, per_s, seen_at) values "
+            "(gen_random_uuid(), 'gw:1', '1.0', 3, 1.0, clock_timestamp() - interval '2 min')"
+        )
+        assert "silent-gateway" in {it.code for it in explained(campaign).reasons}
+        admin.execute("alter system set synchronous_standby_names = 'db2'")
+        admin.execute("select pg_reload_conf()")
+        with meanwhile(repeated(lambda: campaign.seed([{"n": 2}]), 0.1)):
+            wait_until(
+                lambda: "server-blocked" in {it.code for it in explained(campaign).reasons},
+                timeout_s=60,
+            )
+            reasons = {it.code: it for it in explained(campaign).reasons}
+            reason = reasons["server-blocked"]
+            admin.execute("alter system set synchronous_standby_names = ''")
+            admin.execute("select pg_reload_conf()")
+        assert reason.blocks
+        assert reason.since is not None
+        assert "1 commit of the database waits for up to " in reason.text
+        assert "for a standby to confirm (synchronous_standby_names = 'db2')" in reason.text
+        assert "`alter system set synchronous_standby_names = ''`" in reason.text
+        assert "silent-gateway" not in reasons
+        assert "server-blocked" not in {it.code for it in explained(campaign).reasons}

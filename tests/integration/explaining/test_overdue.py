@@ -107,6 +107,26 @@ def test_work_that_waits_in_agents_does_not_count_as_overdue(
     assert "on cut0 since" in reason.text
 
 
+def test_attempts_of_silent_agents_do_not_count_as_overdue(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """Where the way to them is cut nobody knows whether they run: their results may wait there."""
+    campaign = make("/c", tasks=30)
+    agent, cut = hire("/c", host="n1"), hire("/c", host="n2")
+    for task in agent.claim(25):
+        agent.done(task)
+    cut.claim()
+    begun_earlier(postgres, 3_600)
+    assert "overdue" in {it.code for it in explained(campaign).reasons}
+    postgres.execute(
+        "update taskq.session set heartbeat_at = heartbeat_at"
+        " - make_interval(secs => lease_s * 0.6) where host = 'n2'"
+    )
+    reasons = explained(campaign).reasons
+    assert "overdue" not in {it.code for it in reasons}
+    assert not [line for it in reasons for line in it.commands if "cancel" in line]
+
+
 def test_new_time_limit_drops_no_result_that_waits_in_its_agent(
     make: Make, hire: Hire, postgres: Postgres
 ) -> None:
