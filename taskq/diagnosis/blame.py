@@ -18,6 +18,7 @@ from taskq.diagnosis.judging import (
     failing_hosts_apart,
     is_failing,
     is_split,
+    namesakes,
     split_words,
 )
 from taskq.diagnosis.raised_limits import (
@@ -47,6 +48,8 @@ FAULTS: Final[dict[Side, str]] = {
 }
 _GIVEN_UP: Final = frozenset({FailForGood.__name__, f"exit-{os.EX_DATAERR}"})
 """Classes with which a handler says that no further attempt can help."""
+AT_ONCE: Final = "--max-running"
+"""The option that lets fewer tasks of a campaign run at once, where too many of them fail."""
 _HALF: Final = 0.5
 _SHOWN: Final = 3
 
@@ -62,12 +65,14 @@ class FailureVerdict:
     not enough. why: the evidence, in words. places: the hosts or sites at fault; bans: their bans.
     message: of the latest such attempt, at a host at fault if there is one; empty if it is unknown
     or adds nothing. sample: its size. raised: the option, with its value, that raises the limit
-    that attempts exceeded, or allows as many attempts as chance needs; empty if none. only: whether
+    that attempts exceeded, allows as many attempts as chance needs, or lets fewer tasks run at
+    once; empty if none. only: whether
     other campaigns work at these places. since: when attempts began to fail so, at these places if
     there are some; first_task: the least id of the tasks that did then; is_new: whether none, or
     far fewer, failed so before. cost: the core-hours that it costs in an hour. All None if the sums
     of ended attempts do not have it yet. cleared: hosts or sites that fail more since they got more
-    of the tasks that fail anywhere.
+    of the tasks that fail anywhere. shared: those of the hosts whose
+    name a machine of another site has, too, which does well.
     """
 
     campaign: str
@@ -92,6 +97,7 @@ class FailureVerdict:
     is_new: bool | None = field(default=None, kw_only=True)
     cost: float | None = field(default=None, kw_only=True)
     cleared: Sequence[str] = field(default=(), kw_only=True)
+    shared: Sequence[str] = field(default=(), kw_only=True)
 
     @property
     def place_kind(self) -> PlaceKind | None:
@@ -101,7 +107,7 @@ class FailureVerdict:
     @property
     def says_all(self) -> bool:
         """Whether no message adds to it: a limit was exceeded."""
-        return self.side == "campaign" and bool(self.raised)
+        return self.side == "campaign" and bool(self.raised) and AT_ONCE not in self.raised
 
     @property
     def fault(self) -> str:
@@ -112,8 +118,8 @@ class FailureVerdict:
     def proposal(self) -> str | None:
         """The command that is likely next: a ban, a list of the tasks, or a higher limit."""
         if self.place_kind is not None:
-            banned = {ban.name for ban in self.bans}
-            names = [name for name in self.places if name not in banned]
+            kept = {*self.shared, *(ban.name for ban in self.bans)}
+            names = [name for name in self.places if name not in kept]
             why = failing_why(self.error_class, self.message)
             words: tuple[str, ...] = (self.place_kind, "ban", "--why", why, "--until", "1d")
             words += for_campaign(self.campaign if self.only else "")
@@ -223,7 +229,16 @@ def _verdict(
         message="",
         sample=size,
         raised=raised,
+        shared=_shared(judged, places, looks) if side == "node" else (),
     )
+
+
+def _shared(groups: Sequence[AttemptGroup], names: Sequence[str], looks: int) -> list[str]:
+    """Return those hosts at fault whose name a machine of another site has that does well."""
+    hosts = by_place(groups, "host")
+    several = [name for name in names if len({group.site for group in hosts[name]}) > 1]
+    judged = Judgement(hosts, looks) if several else None
+    return [name for name in several if judged and namesakes(name, hosts[name], judged)[1]]
 
 
 def _side(

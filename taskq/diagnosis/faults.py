@@ -254,8 +254,9 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
             yield Reason(
                 f"failing-{place.kind}",
                 f"{place.kind.capitalize()} {place.name}: {place.verdict}; most often"
-                f"{in_it}: {place.cause}{only}. Repair that, or ban the {place.kind}{for_it} until "
-                f"then{slowed}.",
+                f"{in_it}: {place.cause}{only}. {_namesakes(place)}Repair that, or "
+                f"{'drain its agents' if place.does_well_at else f'ban the {place.kind}{for_it}'} "
+                f"until then{slowed}.",
                 lost=place.bad,
                 commands=[command("failures", path), *([place.proposal] if place.proposal else [])],
                 figures=figures_of(place),
@@ -282,6 +283,17 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
             commands=[command("host", "list", path)],
             cost=costs.of_places(more),
         )
+
+
+def _namesakes(place: Place) -> str:
+    """Return that other machines have the name of a failing one, if they do."""
+    if not place.does_well_at:
+        return ""
+    return (
+        f"Machines of the sites {some([*place.fails_at, *place.does_well_at])} have this name, and "
+        f"only {some(place.fails_at)} fails: a ban would take them all, so let each have a name of "
+        "its own (`--host`). "
+    )
 
 
 def _failing_sites(findings: Findings) -> list[Place]:

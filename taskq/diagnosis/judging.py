@@ -193,6 +193,29 @@ def split_words(hosts: int) -> str:
     )
 
 
+def namesakes(
+    name: str, groups: Iterable[AttemptGroup], judged: Judgement
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return at which sites hosts of one name fail, and at which they do well, if there are both.
+
+    They are different machines then, such as two that call themselves node01.
+    """
+    sites = by_place(groups, "site")
+    if len(sites) < 2:  # noqa: PLR2004
+        return (), ()
+    fails = sorted(site for site, its in sites.items() if is_failing(judged.comparison(name, its)))
+    well = sorted(site for site, its in sites.items() if site not in fails and _mostly_done(its))
+    return (fails, well) if fails and well else ((), ())
+
+
+def _mostly_done(groups: Iterable[AttemptGroup]) -> bool:
+    done = bad = 0
+    for group in groups:
+        done += group.attempts * (group.outcome == "done")
+        bad += group.attempts * (group.outcome in BAD)
+    return done > bad
+
+
 def is_slow(found: Slowness | None) -> bool:
     """Return whether attempts clearly take much longer than elsewhere."""
     return found is not None and found.is_slower and found.times >= NOTABLE

@@ -20,6 +20,7 @@ from taskq.diagnosis.judging import (
     is_failing,
     is_slow,
     is_split,
+    namesakes,
     run_times,
     slow_elsewhere_too,
 )
@@ -97,7 +98,8 @@ class Place:
     worst: the campaign and class in which most more attempts end here than do
     elsewhere; None if none has a class. since: when that began; None if unknown. message: of the
     latest of these; empty if unknown. sample: its size. wrong: why its results cannot be right;
-    empty if they can.
+    empty if they can. fails_at, does_well_at: of a host whose name machines of several sites have,
+    these; empty for any other.
     """
 
     kind: PlaceKind
@@ -128,6 +130,8 @@ class Place:
     only: str = ""
     split: int = 0
     since: datetime | None = field(default=None, kw_only=True)
+    fails_at: Sequence[str] = field(default=(), kw_only=True)
+    does_well_at: Sequence[str] = field(default=(), kw_only=True)
 
     @property
     def banned(self) -> str | None:
@@ -203,7 +207,10 @@ class Place:
 
     @property
     def proposal(self) -> str | None:
-        """The command that bans the place, if it is an exception that clearly fails; else None."""
+        """The command that bans the place, if it is an exception that clearly fails; else None.
+
+        A ban would also take what does well under the same name: then, the one that drains agents.
+        """
         return self._ban(self.cause) if self.is_failing and not self.split else None
 
     @property
@@ -214,6 +221,9 @@ class Place:
         return self._ban(f"{self.slow.times:.1f} times as slow")
 
     def _ban(self, why: str) -> str | None:
+        if self.does_well_at:
+            sites = [word for site in self.fails_at for word in ("--site", site)]
+            return command("agent", "drain", "--host", self.name, *sites)
         words = (self.kind, "ban", "--why", why, "--until", "1d", *for_campaign(self.only))
         return None if self.ban else command(*words, names=[self.name])
 
@@ -272,6 +282,7 @@ def compare_places(
         worst = usual.worst(name, done[name])
         if failing is not None and failing.error_class:
             worst = failing.campaign, failing.error_class
+        apart_at = namesakes(name, judged.get(name, []), judgement) if kind == "host" else ((), ())
         place = Place(
             kind=kind,
             name=name,
@@ -288,6 +299,8 @@ def compare_places(
             **_presence(kind, there[name], done[name]),
             **_past(done[name]),
             use=use_of_slots(uses[name]),
+            fails_at=apart_at[0],
+            does_well_at=apart_at[1],
         )
         places.append(place)
     if kind == "host":

@@ -173,7 +173,7 @@ def _among(word: str, things: str, looked: Sequence[tuple[str, bool]]) -> Iterat
     worse.sort(key=lambda name: (-above[name][0], name))
     if is_split(len(worse), len(counts)):
         part = percent(covered / all_odd)
-        yield f"{len(worse):,} of {len(counts):,} {things} have {part} of them"
+        yield f"{len(worse):,} of {len(counts):,} {things} ({some(worse)}) have {part} of them"
         return
     here = covered / sum(above[name][1] for name in worse)
     yield (
