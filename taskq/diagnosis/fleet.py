@@ -12,6 +12,7 @@ from typing import Final
 from taskq.db.access import Queries
 from taskq.diagnosis.bans import Ban, PlaceKind
 from taskq.diagnosis.blame import FailureVerdict, blame
+from taskq.diagnosis.crowds import is_vague, read_times, with_crowds
 from taskq.diagnosis.elsewhere import OtherCampaigns
 from taskq.diagnosis.ends import Move, PastEnds
 from taskq.diagnosis.idle import IdleHost, TasksInHand, idle_hosts
@@ -189,7 +190,10 @@ class Fleet:
         if any(verdict.attempts >= LEAST_SIZED for verdict in verdicts[:MOST_MESSAGES]):
             first = verdicts[:MOST_MESSAGES]
             sites = {group.host: group.site for group in sample.groups}
-            verdicts[: len(first)] = with_sizes(first, read_sizes(self._database, path), sites)
+            first = [*with_sizes(first, read_sizes(self._database, path), sites)]
+            if any(it.attempts >= LEAST_SIZED and is_vague(it) for it in first):
+                first = [*with_crowds(first, read_times(self._database, path))]
+            verdicts[: len(first)] = first
         for number, verdict in enumerate(verdicts[:MOST_MESSAGES]):
             if verdict.says_all:
                 continue

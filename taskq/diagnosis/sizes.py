@@ -17,7 +17,7 @@ from typing import Final
 
 from taskq.db.access import Queries
 from taskq.diagnosis.blame import FailureVerdict
-from taskq.diagnosis.evidence import compare, share, tail_of
+from taskq.diagnosis.evidence import Share, compare, share, tail_of
 from taskq.diagnosis.judging import is_failing
 from taskq.diagnosis.onset import likelihood
 from taskq.diagnosis.reasons import some, verb
@@ -46,7 +46,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parted:
+class Parted:
     """Tasks of a campaign parted at a size. large: whether those that fail are the large ones."""
 
     its: Sizes
@@ -58,12 +58,17 @@ class _Parted:
         """Return whether tasks of this size fail."""
         return size >= self.size if self.large else size <= self.size
 
-    def text(self, error_class: str) -> str:
-        """Return which tasks fail, in words."""
+    def shares(self, error_class: str) -> tuple[Share, Share]:
+        """Return the share that fails of those at fault, and of the others."""
         bad = [self.is_bad(size) for size in self.its.sizes]
         fail = [it == error_class for it in self.its.classes]
         here = share(sum(a and b for a, b in zip(bad, fail, strict=True)), sum(bad))
         rest = share(sum(b and not a for a, b in zip(bad, fail, strict=True)), len(bad) - sum(bad))
+        return here, rest
+
+    def text(self, error_class: str) -> str:
+        """Return which tasks fail, in words."""
+        here, rest = self.shares(error_class)
         name = f"{self.its.field} is" if self.its.field else "payloads have"
         unit = "" if self.its.field else " bytes"
         bound = "or more" if self.large else "or less"
@@ -90,7 +95,7 @@ def with_sizes(
 
 
 def _sized(
-    verdict: FailureVerdict, parted: _Parted, sites: Mapping[str, str], looks: int
+    verdict: FailureVerdict, parted: Parted, sites: Mapping[str, str], looks: int
 ) -> FailureVerdict:
     text = parted.text(verdict.error_class)
     if verdict.place_kind is None:
@@ -122,11 +127,13 @@ def _sized(
     return replace(verdict, side="task", places=(), bans=(), why=why, cleared=verdict.places)
 
 
-def _parted(sizes: Iterable[Sizes], error_class: str, looks: int) -> _Parted | None:
+def _parted(sizes: Iterable[Sizes], error_class: str, looks: int) -> Parted | None:
     """Return how a class parts the tasks of a campaign by a number, if any does; else None."""
     shown = [it for it in sizes if it.field.isprintable()]
     fitting = [it for it in shown if not _follows_order(it.sizes)]
-    found = [parted for it in fitting if (parted := _best(it, error_class, looks * len(fitting)))]
+    found = [
+        parted for it in fitting if (parted := parted_at(it, error_class, looks * len(fitting)))
+    ]
     return max(found, key=lambda it: (it.gain, it.its.field), default=None)
 
 
@@ -138,7 +145,11 @@ def _follows_order(sizes: Sequence[float]) -> bool:
     return max(up, down) >= _IN_ORDER * len(pairs)
 
 
-def _best(its: Sizes, error_class: str, looks: int) -> _Parted | None:
+def parted_at(its: Sizes, error_class: str, looks: int) -> Parted | None:
+    """Return how a class parts tasks by this number, if far more than chance does; else None.
+
+    looks: how many numbers and classes are tried.
+    """
     known = sorted(
         (size, it == error_class) for size, it in zip(its.sizes, its.classes, strict=True)
     )
@@ -152,7 +163,7 @@ def _best(its: Sizes, error_class: str, looks: int) -> _Parted | None:
     for _, fails in known:
         below.append(below[-1] + fails)
     alike = likelihood(bad, number)
-    best: _Parted | None = None
+    best: Parted | None = None
     for cut in cuts:
         gain = likelihood(below[cut], cut) + likelihood(bad - below[cut], number - cut) - alike
         large = (bad - below[cut]) * cut > below[cut] * (number - cut)
@@ -160,7 +171,7 @@ def _best(its: Sizes, error_class: str, looks: int) -> _Parted | None:
         usual = (bad - part) / (number - whole)
         explains = part >= _MOST_OF * bad and part / whole >= _TIMES * usual
         if explains and (best is None or gain > best.gain):
-            best = _Parted(its, known[cut][0] if large else known[cut - 1][0], large, gain)
+            best = Parted(its, known[cut][0] if large else known[cut - 1][0], large, gain)
     if best is None or 2 * looks * len(cuts) * math.erfc(math.sqrt(best.gain)) > _CHANCE:
         return None
     return best

@@ -75,6 +75,7 @@ def further_values(
         "explain_changes": (1, {"path": "/new", "limit": page}),
         "place_runs": (page, {**place, "most": page}),
         "failing_sizes": (page, {"path": "/new", "most": page}),
+        "attempt_times": (page, {"path": "/new", "most": page}),
         "sharing_campaigns": (0, {"scope": "/new", "most": 10}),
         "maintenance": (0, {"path": "/new", "lately_s": 60.0}),
         "start_maintenance": (
