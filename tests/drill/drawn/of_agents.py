@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -13,7 +14,7 @@ import trustme
 from tests.drill.drawn.case import Problem, cause
 from tests.drill.drawn.farm import Farm
 from tests.drill.drawn.forms import ALWAYS, CHANCE, PAIR, SIZE, Form
-from tests.drill.drawn.symptoms import AWAY, FAILS
+from tests.drill.drawn.symptoms import AWAY, FAILS, LIBRARY
 from tests.drill.stage import Host
 
 _CLEANED_S: Final = 2.0
@@ -34,7 +35,7 @@ def agent(farm: Farm, form: Form, chance: random.Random) -> Problem:
         problem.shows = FAILS
         return problem
     if form.name == PAIR:
-        return _not_executable(farm, host)
+        return chance.choice((_not_executable, _namesakes))(farm, host)
     return _folder_goes(farm, host, form)
 
 
@@ -127,4 +128,24 @@ def _not_executable(farm: Farm, host: Host) -> Problem:
         path,
         before=partial(file.chmod, 0o644),
         mend=partial(file.chmod, 0o755),
+    )
+
+
+def _namesakes(farm: Farm, host: Host) -> Problem:
+    """Let a host that fails call itself as a healthy one of another site does."""
+    twin = farm.take_host()
+    own, host.name = host.name, twin.name
+    ends: list[Callable[[], None]] = []
+
+    def begin() -> None:
+        ends.append(farm.trouble([host], LIBRARY.shell))
+
+    return Problem(
+        f"host {twin.name}: that of site {host.site} fails, that of site {twin.site} does not",
+        (host.site,),
+        LIBRARY.words,
+        FAILS,
+        {own, host.site},
+        before=begin,
+        mend=lambda: [end() for end in ends],
     )

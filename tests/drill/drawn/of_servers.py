@@ -17,7 +17,7 @@ import psycopg
 
 from tests.drill.drawn.case import Problem, cause
 from tests.drill.drawn.farm import Farm
-from tests.drill.drawn.forms import ALWAYS, CHANCE, PAIR, SIZE, Form
+from tests.drill.drawn.forms import ALWAYS, CHANCE, PAIR, SINCE, SIZE, Form
 from tests.drill.drawn.symptoms import AWAY, STUCK
 from tests.drill.stage import Host
 from tests.helpers.relay import Relay
@@ -178,6 +178,8 @@ def database(farm: Farm, form: Form, chance: random.Random) -> Problem:
         return _set(problem, dsn, "statement_timeout", "3ms")
     if form.name == ALWAYS:
         return _set(problem, dsn, "default_transaction_read_only", "on")
+    if form.name == SINCE and chance.choice(("lock", "standby")) == "standby":
+        return _waits_for_standby(problem, dsn)
     table = chance.choice(("task", "session", "attempt", "bundle", "delta"))
     statement = f"lock table taskq.{table}"
     problem.what = f"database: {table} is locked {form.name}"
@@ -208,6 +210,20 @@ def _set(problem: Problem, dsn: str, setting: str, value: str) -> Problem:
     problem.what, problem.words = f"database: {setting} = {value}", f"{setting}|read-only"
     problem.strike = partial(change, f"set {setting} = '{value}'")
     problem.mend = partial(change, f"reset {setting}")
+    return problem
+
+
+def _waits_for_standby(problem: Problem, dsn: str) -> Problem:
+    """Let commits wait for a standby that is not there."""
+
+    def change(line: str) -> None:
+        with psycopg.connect(dsn, autocommit=True) as session:
+            session.execute(line.encode())
+            session.execute(b"select pg_reload_conf()")
+
+    problem.what, problem.words = "database: commits wait for a standby", "standby"
+    problem.strike = partial(change, "alter system set synchronous_standby_names = 'gone'")
+    problem.mend = partial(change, "alter system reset synchronous_standby_names")
     return problem
 
 

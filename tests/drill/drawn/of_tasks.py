@@ -18,12 +18,16 @@ from tests.drill.drawn.symptoms import (
     COMMA,
     CRAWL,
     CUT,
+    DEMO,
     EMPTY,
+    FILLS,
     FORKS,
     FULL,
     HANG,
     LEAK,
     LIBRARY,
+    LICENCES,
+    MOUNT,
     NAN,
     OOM,
     SAME,
@@ -53,6 +57,8 @@ def program(farm: Farm, form: Form, chance: random.Random) -> Problem:
         choice += [CRAWL, UNITS]  # else nobody can know what is usual
     elif form.name == SIZE:
         choice.append(HANG)
+    elif form.name == CHANCE:
+        choice.append(LICENCES)
     symptom = chance.choice(choice)
     test = "case $smiles in *Se*) true ;; *) false ;; esac" if form.name == PAIR else ""
     return _of_tasks(
@@ -112,7 +118,8 @@ def node(farm: Farm, form: Form, chance: random.Random) -> Problem:
     """Let a host go wrong."""
     host = farm.take_host()
     choice = [exits(chance, farm.stage.word()), SEGFAULT, OOM, NAN, EMPTY, SAME, FULL, LIBRARY]
-    choice += [COMMA, FORKS, ASKED, UNITS]
+    choice += [COMMA, DEMO, FORKS, ASKED, UNITS]
+    choice += [FILLS] if form.name in {ALWAYS, SINCE} else []
     choice += [CRAWL, LEAK] if form.name not in {CHANCE, SIZE} else []
     choice += [HANG] if form.name != CHANCE else []
     others = {SINCE: [_wrong_clock, _freezes], ALWAYS: [_never_begins]}.get(form.name, [])
@@ -129,7 +136,7 @@ def site(farm: Farm, form: Form, chance: random.Random) -> Problem:
     """Let all hosts of a site go wrong."""
     name, hosts = farm.take_site()
     choice = [exits(chance, farm.stage.word()), SEGFAULT, NAN, FULL, LIBRARY, STALE]
-    choice += [BUS, TOO_MUCH_CPU, CUT, UNITS]
+    choice += [BUS, TOO_MUCH_CPU, CUT, DEMO, MOUNT, UNITS]
     choice += [CRAWL] if form.name not in {CHANCE, SIZE} else []
     symptom = chance.choice(choice)
     path = farm.take_campaign() if form.name == PAIR else ""

@@ -92,3 +92,36 @@ LIBRARY: Final = Symptom(
 STALE: Final = Symptom(
     "file server", "echo 'cp: /soft/maps: Stale file handle' >&2; exit 116", "Stale|exit-116", FAILS
 )
+
+#: What a program leaves in the end fills its disk.
+FILLS: Final = Symptom(
+    "core dumps",
+    'echo >> "$DRILL_HOME/cores"; if [ "$(wc -l < "$DRILL_HOME/cores")" -gt 12 ]; then '
+    "echo 'dock: cannot write map: No space left on device' >&2; exit 74; fi",
+    "No space|exit-74",
+    FAILS,
+)
+MOUNT: Final = Symptom(
+    "mount comes and goes",
+    "if [ $(($(date +%s) / 10 % 3)) = 0 ]; then "
+    "echo 'ls: cannot access /soft/maps: Transport endpoint is not connected' >&2; exit 2; fi",
+    r"Transport|exit-2\b",
+    FAILS,
+)
+#: It ends well, and its answer says only that it could not do it.
+DEMO: Final = Symptom(
+    "error in the result",
+    """answer='{"error": "no licence, demo mode"}'""",
+    "without that field|ranked|bad-result",
+    ODD,
+)
+#: A server of licences for three at a time, wherever they run.
+LICENCES: Final = Symptom(
+    "three licences",
+    'got=; for one in 1 2 3; do [ -n "$got" ] || '
+    '{ mkdir "$DRILL_HOME/../licence$one" 2> /dev/null && got=$one; }; done; '
+    "if [ -z \"$got\" ]; then echo 'no licence left for GRID (-4,132)' >&2; exit 15; fi; "
+    """trap "rmdir '$DRILL_HOME/../licence$got'" EXIT""",
+    r"licence left|exit-15\b",
+    FAILS,
+)
