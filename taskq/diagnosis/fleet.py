@@ -199,7 +199,9 @@ class Fleet:
                 continue
             kind, only = verdict.place_kind, False
             if kind is not None:
-                fails_in = {others.fails_only_in(kind, name) for name in verdict.places}
+                fails_in = {
+                    others.fails_only_in(kind, name, verdict.since) for name in verdict.places
+                }
                 only = fails_in == {verdict.campaign}
             host = verdict.places[0] if verdict.side == "node" else None
             message = self._message(verdict.campaign, host, verdict.error_class)
@@ -235,14 +237,7 @@ class Fleet:
             if kind in {"host", result.kind}
         }
         others = OtherCampaigns(self._database, path, sample)
-        places = [
-            replace(
-                place,
-                wrong=wrong.get(place.name, ""),
-                only=others.fails_only_in(kind, place.name) if place.is_failing else "",
-            )
-            for place in places
-        ]
+        places = [replace(place, wrong=wrong.get(place.name, "")) for place in places]
         places.sort(key=by_trouble)
         for number, place in enumerate(places[:MOST_MESSAGES]):
             if place.is_failing and place.worst is not None:
@@ -253,6 +248,10 @@ class Fleet:
                 places[number] = replace(
                     place, message=message, since=None if begun is None else begun.since
                 )
+        places = [
+            replace(it, only=others.fails_only_in(kind, it.name, it.since)) if it.is_failing else it
+            for it in places
+        ]
         slow = [number for number, place in enumerate(places) if place.is_slow and not place.since]
         for number in slow[:MOST_DATED]:
             since = self._slow_since(path, kind, places[number].name, past)

@@ -60,6 +60,29 @@ def test_host_that_fails_in_one_campaign_only_is_to_be_banned_for_that_one(
     assert reason.commands == ["taskq host unban --campaign /x bad"]
 
 
+def test_successes_from_before_the_host_broke_do_not_speak_for_it(
+    make: Make, hire: Hire, queue: Client
+) -> None:
+    """What broke then may break the others too: they have not run there since."""
+    campaign = make("/x", 200)
+    other = make("/y", 200)
+    agents = {name: hire("/", host=name) for name in HOSTS}
+    for path in (other, campaign):
+        for name, agent in agents.items():
+            agent.campaign = path.campaign_id
+            for task in agent.claim(20):
+                if name == "bad" and path is campaign:
+                    agent.fail(task, "exit-127")
+                else:
+                    agent.done(task)
+    reason = failing_host(queue.campaign("/"))
+    assert "other campaigns work" not in reason.text
+    (ban,) = [it for it in reason.commands if " ban " in it]
+    assert "--campaign" not in ban
+    (verdict,) = queue.fleet.failures()
+    assert verdict.proposal == ban
+
+
 def test_view_of_the_campaign_alone_proposes_it_too(make: Make, hire: Hire) -> None:
     """Its own attempts do not show that others work there."""
     assert failing_host(farm(make, hire, works=10)).commands[-1] == BAN
