@@ -1,15 +1,17 @@
 """Errors that stored data cause.
 
 Campaigns whose claims make the server fail, and tasks whose payload nobody can read, must not stop
-a farm. Such a campaign is left out for a minute, while the others are served. Such a task fails for
-good. Each writes one line to the log.
+a farm. Such a campaign is left out for seconds, each time that this repeats itself for twice as
+long, while the others are served: a limit of time that was met says little of a campaign, and ends
+with its cause. Such a task fails for good. Each writes one line to the log.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Final
 
 from taskq.dispatch.seldom import Seldom
@@ -18,7 +20,8 @@ from taskq_agent.protocol import FAILED, MAX_ERROR_CHARS, Task
 log = logging.getLogger(__name__)
 log.addFilter(Seldom())
 
-#: Seconds for which a campaign is left out.
+#: Seconds for which a campaign is left out, at first and at most.
+FIRST_REST_S: Final = 2.0
 REST_S: Final = 60.0
 UNREADABLE_CLASS: Final = "payload-unreadable"
 #: PostgreSQL's classes of errors that stored data may cause: limits, damage; and the codes of
@@ -28,33 +31,45 @@ _CLASSES: Final = ("54", "XX")
 _CODES: Final = frozenset({"53200", "57014"})
 
 
+@dataclass(frozen=True)
+class _Rest:
+    """Until when a campaign is left out, and for how long."""
+
+    until: float
+    seconds: float
+
+
 class CampaignFaults:
     """The campaigns that one process leaves out."""
 
     def __init__(self) -> None:
-        self._until: dict[int, float] = {}
+        self._rests: dict[int, _Rest] = {}
 
     def note(self, campaign: int, error: Exception, now: float) -> None:
-        """Leave a campaign out from now on, for a minute."""
-        self._until[campaign] = now + REST_S
+        """Leave a campaign out from now on: for twice as long as before if that was lately."""
+        known = self._rests.get(campaign)
+        if known is not None and now < known.until:
+            return  # its other calls were under way
+        lately = known is not None and now < known.until + REST_S
+        seconds = min(REST_S, 2 * known.seconds) if known and lately else FIRST_REST_S
+        self._rests[campaign] = _Rest(now + seconds, seconds)
         log.warning(
             "campaign %d is left out for %g s, since nothing can be claimed there: %s; "
             "PostgreSQL's log says more",
             campaign,
-            REST_S,
+            seconds,
             str(error).splitlines()[0][:300] if str(error) else type(error).__name__,
         )
 
-    def left_out(self, now: float) -> Iterable[int]:
+    def left_out(self, now: float) -> Collection[int]:
         """Return the campaigns that are left out now."""
-        if self._until:
-            self._until = {
-                campaign: until for campaign, until in self._until.items() if until > now
+        if self._rests:
+            self._rests = {
+                campaign: rest
+                for campaign, rest in self._rests.items()
+                if rest.until + REST_S > now
             }
-        return self._until.keys()
-
-    def __contains__(self, campaign: int) -> bool:
-        return campaign in self._until
+        return {campaign for campaign, rest in self._rests.items() if rest.until > now}
 
 
 def is_of_stored(error: Exception) -> bool:

@@ -247,9 +247,10 @@ class Exchanges:
             _call(calls, campaign).claims.append(claim)
 
         groups: dict[tuple[int, Without], list[_Pending]] = {}
+        left_out = self._faults.left_out(self._clock())
         for claim in claiming:
             lease, campaign = self._claimed.get(claim.exchange.session) or (None, 0)
-            if not claim.aimed and lease == claim.exchange.lease and campaign not in self._faults:
+            if not claim.aimed and lease == claim.exchange.lease and campaign not in left_out:
                 aim(claim, campaign)  # a repetition: the lost answer may have held tasks of it
             else:
                 key = id(claim.order), claim.exchange.scope.without + claim.avoided

@@ -108,10 +108,16 @@ def people(farm: Farm, form: Form, chance: random.Random) -> Problem:
         )
     problem.what = line
     if form.name == ALWAYS:
-        problem.before = partial(_order, farm, line)
+        farm.seeded.add(path)  # one that is cancelled takes no seeds
+        problem.before = partial(_seed_and_order, farm, path, line)
     else:
         problem.strike = partial(_order, farm, line)
     return problem
+
+
+def _seed_and_order(farm: Farm, path: str, line: str) -> None:
+    farm.seed(path)
+    _order(farm, line)
 
 
 def _order(farm: Farm, line: str) -> None:

@@ -12,6 +12,7 @@ from taskq.diagnosis.reasons import Reason
 from tests.fixtures.gateways import GatewayProcess, Realm, opened
 from tests.helpers.campaigns import servable
 from tests.helpers.waiting import wait_until
+from tests.helpers.way import Page, way_to
 from tests.helpers.worker_node import WorkerNode
 
 UNFIT = 69
@@ -43,6 +44,20 @@ def test_agent_that_cannot_begin_leaves_its_own_words(realm: Realm, node: Worker
     with node.at_work(realm.gateway.url, **options):
         wait_until(lambda: realm.queue.agents(realm.path))
         assert of_code(realm, "capacity-lost") == []
+
+
+def test_words_of_an_agent_are_repeated_until_a_gateway_that_starts_is_up(
+    realm: Realm, node: WorkerNode
+) -> None:
+    """After a power cut both start at once; a proxy before the gateway says so meanwhile."""
+    realm.seed(1)
+    options = {"campaign": realm.path, "host": "n19", "site": "aare", "scratch": UNUSABLE}
+    with way_to(realm.gateway.port) as way:
+        away = iter([Page(502)] * 4)
+        way.judge = lambda *_: next(away, None)
+        assert node.run(way.url, **options).code == UNFIT
+    (reason,) = of_code(realm, "capacity-lost")
+    assert "host n19" in reason.text
 
 
 def test_words_of_an_agent_need_a_valid_token_and_are_cut_and_cleaned(realm: Realm) -> None:
