@@ -151,8 +151,10 @@ def _closed(blocked: Blocked) -> Reason:
     why = clauses.closed(path, campaign.status, campaign.paused_why, own)
     commands = [command("campaign", "resume", path)]
     if campaign.paused_why is not None:
-        why += ". Resume it when that is repaired"
-        commands.insert(0, command("failures", path))
+        changes = [it for it in blocked.facts.changes if it.campaign == path and it.commands]
+        why = "; ".join([why, *(it.text for it in changes)]) + ". Resume it when that is repaired"
+        shown = [line for it in changes for line in it.commands]
+        commands = [command("failures", path), *shown, *commands]
     elif campaign.status == "cancelled":
         commands.append(command("retry", path, "--status", "cancelled"))
     inside = [it.path for it in blocked.facts.closed if it.path != path and is_within(own, it.path)]

@@ -107,6 +107,9 @@ def people(farm: Farm, form: Form, chance: random.Random) -> Problem:
             )
         )
     problem.what = line
+    if problem.words == "dokc":  # explain can show the change, but not undo it
+        campaign = farm.stage.client.campaign(path)
+        problem.mend = partial(campaign.change, campaign.spec())
     if form.name == ALWAYS:
         farm.seeded.add(path)  # one that is cancelled takes no seeds
         problem.before = partial(_seed_and_order, farm, path, line)

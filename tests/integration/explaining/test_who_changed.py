@@ -15,9 +15,10 @@ from taskq.diagnosis.reasons import Reason
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.usage import sum_up
-from tests.integration.explaining.support import Make, explained
+from tests.integration.explaining.support import Make, explained, only
 
 HOSTS = ("n1", "n2", "n3", "n4")
+DOKC = Handler("command", argv=("dokc", "{n}"))
 
 
 def change(postgres: Postgres) -> dict[str, Any]:
@@ -111,3 +112,25 @@ def test_inputs_that_change_together_are_one_change(
     assert row["campaign"] == "/x"
     postgres.execute("update taskq.act set ended_at = ended_at - %s", [timedelta(days=2)])
     assert queue.queries.rows("explain_changes", path="/", limit=9) == []
+
+
+def test_explanation_of_a_campaign_that_paused_itself_says_who_changed_its_program(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """That is seldom chance; other changes are not mentioned."""
+    campaign = make()
+    hire("/c")
+    said = {}
+    for name in ("weight", "handler"):
+        spec = campaign.spec()
+        other = replace(spec, weight=2.0) if name == "weight" else replace(spec, handler=DOKC)
+        campaign.change(other)
+        postgres.execute(
+            "update taskq.campaign set status = 'paused', paused_why = 'no dokc' where path = '/c'"
+        )
+        said[name] = only(campaign)
+    assert "was changed" not in said["weight"].text
+    assert "no dokc; /c was changed at " in said["handler"].text
+    assert "(handler" in said["handler"].text
+    commands = ["taskq failures /c", "taskq campaign changes /c", "taskq campaign resume /c"]
+    assert list(said["handler"].commands) == commands
