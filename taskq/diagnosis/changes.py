@@ -23,13 +23,15 @@ _RECIPE: Final = ("handler", "params", "input ")
 class CampaignChange:
     """The last change of a campaign within a day.
 
-    changed_by: a login, or a token. what: settings, inputs, or `status`.
+    changed_by: a login, or a token. what: settings, inputs, or `status`. state: what it is now;
+    None if it is gone, or that is not known.
     """
 
     campaign: str
     changed_at: datetime
     changed_by: str
     what: list[str]
+    state: str | None = None
 
     @property
     def text(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -134,3 +135,29 @@ def test_explanation_of_a_campaign_that_paused_itself_says_who_changed_its_progr
     assert "(handler" in said["handler"].text
     commands = ["taskq failures /c", "taskq campaign changes /c", "taskq campaign resume /c"]
     assert list(said["handler"].commands) == commands
+
+
+def test_campaigns_that_were_cancelled_today_are_named_above_with_what_brings_them_back(
+    make: Make, queue: Client
+) -> None:
+    """The last one, until it is resumed or gone; a colleague may have mistaken the path."""
+    make("/top/kept")
+    for path in ("/top/a", "/top/b"):
+        campaign = make(path)
+        campaign.pause()
+        campaign.cancel()
+    top = queue.campaign("/top")
+    found = reason(top, "cancelled")
+    assert re.fullmatch(
+        r"/top/b was cancelled at \S+Z by taskq, the last of 2 campaigns within a day\.", found.text
+    )
+    assert found.blocks is False
+    assert list(found.commands) == [
+        "taskq campaign resume /top/b",
+        "taskq retry /top/b --status cancelled",
+    ]
+    assert "cancelled" not in {it.code for it in explained(queue.campaign("/top/kept")).reasons}
+    queue.campaign("/top/b").resume()
+    assert reason(top, "cancelled").text.startswith("/top/a was cancelled at ")
+    queue.campaign("/top/a").remove()
+    assert "cancelled" not in {it.code for it in explained(top).reasons}
