@@ -248,6 +248,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
     for place in [*sites[:_MOST_SHOWN], *hosts[:_MOST_SHOWN]]:
         if place.ban is None:
             slowed = "; until then its agents make one attempt at a time" if place.slowed else ""
+            slowed += " of it" if slowed and place.only else ""
             only = f"; only {place.only} fails there, other campaigns work" if place.only else ""
             for_it = f" for {place.only}" if place.only else ""
             in_it = f" in {place.worst[0]}" if place.worst and place.worst[0] != path else ""

@@ -338,7 +338,7 @@ def _slowed(facts: Facts, able: Sequence[AgentKind]) -> Iterator[Reason]:
         text += f"{{}} {verb(number, 'makes', 'make')} one attempt at a time"
         if suspected:
             names = some(dict.fromkeys(host for kind in kinds for host in kind.some_hosts))
-            text = text.format(f" ({names})") + ", since more fails there than elsewhere."
+            text = text.format(f" ({names})") + " of what fails there more than elsewhere."
         else:
             text = text.format("") + ", as their last attempts failed in a row. This accuses no "
             text += "host: unless more fails there than elsewhere, they go on within a minute."

@@ -152,7 +152,8 @@ class Claiming:
         left_s = self.stop_at - now
         if self._shortest_limit_s < math.inf:
             left_s -= self._shortest_limit_s
-        left_s = min(left_s, self.campaign_backoff.next_at(now) - now, self.idle_at() - now)
+        tries_at = min(self.campaign_backoff.next_at(now), self.throttle.next_at(now))
+        left_s = min(left_s, tries_at - now, self.idle_at() - now)
         return max(0.0, min(longest_s * (0.5 + 0.5 * self._uniform()), left_s))
 
     def behind(self, campaign: CampaignTerms, held_tasks: HeldTasks, now: float) -> int:
@@ -168,7 +169,7 @@ class Claiming:
             or campaign.output_bytes is not None
             or campaign.require
             or campaign.memory
-            or self.throttle.active
+            or self.throttle.slows(campaign.campaign)
             or (campaign.campaign, campaign.revision) in self._apart
             or not self.fits(campaign, now + AT_ONCE_S)
         ):
@@ -180,7 +181,7 @@ class Claiming:
         self, campaign: CampaignTerms, count: int, held_tasks: HeldTasks, now: float
     ) -> int:
         """Return how many of so many tasks of a campaign begin together in one slot."""
-        if self.throttle.active:
+        if self.throttle.slows(campaign.campaign):
             return 1
         others = self.rationing.starts(campaign, len(held_tasks.idle))
         size = self.gathering.share(campaign, count, others)
@@ -265,6 +266,10 @@ class Claiming:
         without: Tuple[Tuple[int, int], ...] = ()
         if self.campaign_backoff:
             without = self.campaign_backoff.without(held_tasks.campaigns(), now)
+        if slowed := self.throttle.without(
+            held_tasks.campaigns() if self.throttle.only else (), now
+        ):
+            without = tuple(sorted([*dict.fromkeys((*slowed, *without))][:MAX_WITHOUT]))
         if banned := self.campaign_bans.without():
             without = tuple(sorted([*dict.fromkeys((*banned, *without))][:MAX_WITHOUT]))
         if self.stop_at < math.inf and (too_long := self.campaign_runs.above(self.stop_at - now)):

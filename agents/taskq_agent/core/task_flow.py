@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from itertools import islice
-from typing import List, Optional, Tuple
+from typing import Collection, List, Optional, Tuple
 
 from taskq_agent.campaign_news import CampaignBan
 from taskq_agent.core import events as ev
@@ -89,7 +89,7 @@ class TaskFlow:
         while held_tasks.idle:
             queued = rationing.next(held_tasks.queue.values())
             if queued is None or (
-                not self._claiming.throttle.active
+                not self._claiming.throttle.slows(queued.campaign.campaign)
                 and self._claiming.gathering.waits(held_tasks, queued, now)
             ):
                 break
@@ -258,10 +258,13 @@ class TaskFlow:
         if throttle.set_suspect(why, now, reported=reported):
             self._out.log(logging.WARNING, "the queue does not blame this host: claiming as usual")
         if why and not was:
-            self.hand_back_queue()
-            self._out.log(
-                logging.WARNING, "more fails on this host than on others: %s: slowing down", why
-            )
+            if throttle.only:
+                self._hand_back_queued(throttle.only)
+            else:
+                self.hand_back_queue()
+            what = ", but for campaigns that work here" if throttle.only else ""
+            text = "more fails on this host than on others: %s: slowing down%s"
+            self._out.log(logging.WARNING, text, why, what)
         elif was and not why:
             self._out.log(logging.WARNING, "this host is like others again: claiming as usual")
 
@@ -278,13 +281,16 @@ class TaskFlow:
         """Count the outcome; if the throttle engages, hand back all tasks that have not begun."""
         throttle = self._claiming.throttle
         was_active = throttle.active
-        begins = throttle.ended(report, running.queued.task.attempt, running.since, now)
+        terms, attempt = running.queued.campaign, running.queued.task.attempt
+        begins = throttle.ended(report, attempt, running.since, now, terms.revision)
+        if throttle.holds_back(terms.campaign, terms.revision, (), now):
+            self._hand_back_queued({terms.campaign})
         trouble = throttle.trouble(now)
         if begins and trouble is not None:
             self.hand_back_queue()
             text = "%d attempts in a row have failed within seconds, the last as %s: slowing down"
             self._out.log(logging.WARNING, text, trouble.failures, trouble.error_class or "nothing")
-        elif was_active and trouble is None:
+        elif was_active and trouble is None and not throttle.only:
             self._out.log(
                 logging.WARNING, "an attempt did not fail within seconds: claiming as usual"
             )
@@ -300,21 +306,26 @@ class TaskFlow:
         pause_s = campaign_backoff.refused(campaign, terms.revision, running.since, now)
         if pause_s is None:
             return
-        for held in [held for held in self._held_tasks.queue if held.campaign == campaign]:
-            self._hand_back(self._held_tasks.queue.pop(held).task)
+        self._hand_back_queued({campaign})
         error = " ".join((report.error or "").split())[:_SHOWN_ERROR_CHARS]
         text = "%s cannot be run here, trying again in %.0f s: %s: %s"
         self._out.log(logging.WARNING, text, terms.path, pause_s, report.error_class, error)
 
     def _is_excluded(self, campaign: CampaignTerms, now: float) -> bool:
-        campaign_backoff = self._claiming.campaign_backoff
-        return bool(campaign_backoff) and campaign_backoff.excludes(
-            campaign.campaign, campaign.revision, self._held_tasks.campaigns(), now
-        )
+        campaign_backoff, throttle = self._claiming.campaign_backoff, self._claiming.throttle
+        if not (campaign_backoff or throttle.only):
+            return False
+        its = campaign.campaign, campaign.revision, self._held_tasks.campaigns(), now
+        return campaign_backoff.excludes(*its) or throttle.holds_back(*its)
 
     def _is_throttled(self, now: float) -> bool:
         throttle = self._claiming.throttle
         return throttle.active and (self._held_tasks.tasks() > 0 or now < throttle.try_at)
+
+    def _hand_back_queued(self, campaigns: Collection[int]) -> None:
+        """Hand back the tasks of some campaigns that have not begun."""
+        for held in [held for held in self._held_tasks.queue if held.campaign in campaigns]:
+            self._hand_back(self._held_tasks.queue.pop(held).task)
 
     def _hand_back(self, task: Task) -> None:
         self._progress.handed_back()
