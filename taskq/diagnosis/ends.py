@@ -32,6 +32,8 @@ _WINDOW: Final = timedelta(minutes=10)
 _LEAST_S: Final = 60.0
 #: Attempts on both sides from which on the order of seeding shows something.
 _LEAST_APART: Final = 20
+#: Tasks on each side of a time whose payloads are compared with those of the other.
+NEAR: Final = 24
 #: Run times move if they differ by this factor; and not while the first long ones run.
 NOTABLE_RUNS: Final = 1.5
 _SETTLED: Final = 3
@@ -86,11 +88,20 @@ def read_ends(
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A mean of a campaign that moved: of the logarithms of run times, or of ranked results."""
+    """A mean of a campaign that moved: of the logarithms of run times, or of ranked results.
+
+    before, behind: tasks before and after that time, in the order of claims; is_near: whether they
+    were claimed next to it, not only within some ten minutes. order: how their payloads differ, in
+    words. Empty if unknown.
+    """
 
     campaign: str
     what: Literal["runs", "results"]
     step: Step
+    before: Sequence[int] = ()
+    behind: Sequence[int] = ()
+    is_near: bool = False
+    order: str = ""
 
 
 class PastEnds:
@@ -212,12 +223,12 @@ class PastEnds:
             settled = timedelta(seconds=min(_SETTLED * longest, _PAST.total_seconds()))
             moved = step(runs, settled)
             if moved and abs(moved.after - moved.before) >= math.log(NOTABLE_RUNS):
-                found.append(Move(campaign, "runs", moved))
+                found.append(Move(campaign, "runs", moved, *_beside(done, moved.since)))
             results = _numbers(
                 (it, it.numbers, it.number_sum, it.number_squares) for it in done if it.numbers
             )
             if moved := step(results, settled):
-                found.append(Move(campaign, "results", moved))
+                found.append(Move(campaign, "results", moved, *_beside(done, moved.since)))
         return found
 
     def releases(self, campaign: str) -> Sequence[EndSum]:
@@ -269,6 +280,17 @@ def _windows(sums: Iterable[EndSum], is_part: Callable[[EndSum], bool]) -> list[
         )
         for starts, whole in wholes.items()
     ]
+
+
+def _beside(sums: Sequence[EndSum], since: datetime) -> tuple[Sequence[int], Sequence[int]]:
+    """Return tasks that ended in the time before a step, and in the time that begins with it."""
+    known = [it for it in sums if it.starts and it.first_task and it.last_task]
+    last = max((it.starts for it in known if it.starts and it.starts < since), default=None)
+    first = min((it.first_task or 0 for it in known if it.starts == last), default=0)
+    end = max((it.last_task or 0 for it in known if it.starts == since), default=0)
+    if not first or not end:
+        return (), ()
+    return range(first, first + NEAR), range(end - NEAR + 1, end + 1)
 
 
 def _numbers(sums: Iterable[tuple[EndSum, int, float, float]]) -> list[Numbers]:

@@ -88,10 +88,9 @@ class RunTimeSums:
         return self.logs / self.number
 
     @property
-    def variance_of_mean(self) -> float:
-        """Estimated variance of the mean."""
-        spread = max(self.squares - self.number * self.mean**2, 0.0)
-        return spread / (self.number - 1) / self.number
+    def variance(self) -> float:
+        """Estimated variance of the logarithms."""
+        return max(self.squares - self.number * self.mean**2, 0.0) / (self.number - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +205,8 @@ def slowness(
 ) -> Slowness | None:
     """Compare run times within campaigns; None if too few are known.
 
-    The ratios of the geometric means are averaged, weighted by their precision.
+    The ratios of the geometric means are averaged, weighted by their precision. A few times may be
+    alike by chance, so they vary as much as those elsewhere at least.
     """
     total = weights = 0.0
     for campaign, times in here.items():
@@ -214,7 +214,8 @@ def slowness(
         if min(times.number, others.number) < LEAST_RUNS:
             continue
         # Times of one machine vary by a percent or so for reasons that no sample shows.
-        variance = times.variance_of_mean + others.variance_of_mean + 1e-4 / times.number
+        variance = (max(times.variance, others.variance) + 1e-4) / times.number
+        variance += others.variance / others.number
         total += (times.mean - others.mean) / variance
         weights += 1 / variance
     if not weights:

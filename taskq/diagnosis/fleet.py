@@ -17,11 +17,12 @@ from taskq.diagnosis.elsewhere import OtherCampaigns
 from taskq.diagnosis.ends import Move, PastEnds
 from taskq.diagnosis.idle import IdleHost, TasksInHand, idle_hosts
 from taskq.diagnosis.judging import NOTABLE
-from taskq.diagnosis.latest_moves import moved_runs, with_latest
+from taskq.diagnosis.latest_moves import with_latest
 from taskq.diagnosis.lost_agents import LosingPlace, losing_places
+from taskq.diagnosis.neighbours import unless_beside
 from taskq.diagnosis.odd_readings import OddReader, OddReadings, read_odd_results
-from taskq.diagnosis.odd_results import OddResults
 from taskq.diagnosis.onset import risen
+from taskq.diagnosis.orders import with_orders
 from taskq.diagnosis.places import LostHost, Place, Presence, by_trouble, compare_places
 from taskq.diagnosis.raised_limits import TaskFates
 from taskq.diagnosis.releases import by_release
@@ -125,14 +126,15 @@ class Fleet:
         odd = self._read_odd(self._database, path)
         lost = self._lost(path)
         return self._compared(
-            "host", present, sample, self.bans(), past, path=path, odd=odd.places, lost=lost
+            "host", present, sample, self.bans(), past, path=path, odd=odd, lost=lost
         )
 
     def sites(self, path: str = "/") -> list[Place]:
         """Compare the sites whose agents serve a campaign, as `hosts` does."""
         present, past = self._presence(path), PastEnds(self._database, check_path(path))
         sample = past.with_sums(read_sample(self._database, path))
-        return self._compared("site", present, sample, self.bans(), past, path=path)
+        odd = self._read_odd(self._database, path)
+        return self._compared("site", present, sample, self.bans(), past, path=path, odd=odd)
 
     def failures(self, path: str = "/", *, limit: int = 20) -> list[FailureVerdict]:
         """Judge whose fault failures at and below a path are, by campaign and class.
@@ -155,14 +157,14 @@ class Fleet:
         failures = self._judged(path, limit, sample, bans, past)
         by_session = sample.groups if sample.by_session is None else sample.by_session
         by_size = {(it.campaign, it.error_class): it.cleared for it in failures if it.cleared}
-        hosts = self._compared("host", present, sample, bans, past, path=path, odd=odd.places)
-        sites = self._compared("site", present, sample, bans, past, path=path, odd=odd.places)
+        hosts = self._compared("host", present, sample, bans, past, path=path, odd=odd)
+        sites = self._compared("site", present, sample, bans, past, path=path, odd=odd)
         return Findings(
             hosts=[_without_sizes(it, by_size) for it in hosts],
             sites=[_without_sizes(it, by_size) for it in sites],
             failures=failures,
             odd=replace(odd, shapes=[_dated_shapes(it, past) for it in odd.shapes]),
-            moves=with_latest(past.moves(), [*moved_runs(self._database, path), *odd.moves]),
+            moves=with_orders(self._database, with_latest(past.moves(), odd.moves)),
             idle=idle_hosts(by_session, lambda sessions: self._held(path, sessions)),
             losing=losing_places(by_session),
         )
@@ -217,7 +219,7 @@ class Fleet:
         past: PastEnds,
         *,
         path: str,
-        odd: Iterable[OddResults] = (),
+        odd: OddReadings,
         lost: Iterable[LostHost] = (),
     ) -> list[Place]:
         places = compare_places(
@@ -232,12 +234,16 @@ class Fleet:
         )
         wrong = {
             name: f"{result.evidence} ({result.campaign})"
-            for result in odd
+            for result in odd.places
             for name in (result.hosts if kind == "host" else [result.name])
             if kind in {"host", result.kind}
         }
         others = OtherCampaigns(self._database, path, sample)
-        places = [replace(place, wrong=wrong.get(place.name, "")) for place in places]
+        beside = odd.beside.get(kind, {})
+        places = [
+            replace(unless_beside(place, beside), wrong=wrong.get(place.name, ""))
+            for place in places
+        ]
         places.sort(key=by_trouble)
         for number, place in enumerate(places[:MOST_MESSAGES]):
             if place.is_failing and place.worst is not None:

@@ -4,42 +4,58 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Literal, TypeAlias
 
-from taskq.db.access import Queries
-from taskq.diagnosis.ends import NOTABLE_RUNS, Move
+from taskq.diagnosis.ends import NEAR, NOTABLE_RUNS, Move
 from taskq.diagnosis.odd_results import HostResults
 from taskq.diagnosis.onset import step_among
 
-#: The most attempts whose run times are read.
-MOST_RUNS: Final = 3_000
+#: A number of an attempt, with when and of which task it was claimed.
+_Claimed: TypeAlias = tuple[datetime, int, float]
 
 
-def moved_runs(database: Queries, path: str) -> list[Move]:
-    """Return the campaigns at and below a path whose run times moved, and when."""
+def latest_moves(groups: Sequence[HostResults]) -> list[Move]:
+    """Return the campaigns whose run times, or ranked numbers, moved, and when."""
+    campaigns: dict[str, list[HostResults]] = defaultdict(list)
+    for it in groups:
+        campaigns[it.campaign].append(it)
     found = []
-    for row in database.rows("place_runs", path=path, kind=None, name=None, most=MOST_RUNS):
-        logs = map(math.log, row["run_s"])
-        step = step_among([*zip(row["began_at"], logs, strict=True)])
-        if step and abs(step.after - step.before) >= math.log(NOTABLE_RUNS):
-            found.append(Move(row["campaign"], "runs", step))
+    for campaign, some in campaigns.items():
+        runs = [
+            (at, task, math.log(run_s))
+            for it in some
+            for at, task, run_s in zip(it.claims, it.tasks, it.runs, strict=True)
+        ]
+        moved = _move(campaign, "runs", runs)
+        if moved and abs(moved.step.after - moved.step.before) >= math.log(NOTABLE_RUNS):
+            found.append(moved)
+        numbers = [
+            (at, task, number)
+            for it in some
+            for at, task, number in zip(it.claims, it.tasks, it.numbers, strict=True)
+            if it.ranks and number is not None
+        ]
+        if moved := _move(campaign, "results", numbers):
+            found.append(moved)
     return found
 
 
-def moved_results(groups: Sequence[HostResults]) -> list[Move]:
-    """Return the campaigns whose ranked numbers moved, and when."""
-    ranked: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
-    for it in groups:
-        if it.ranks:
-            known = zip(it.claims, it.numbers, strict=True)
-            ranked[it.campaign] += [(at, number) for at, number in known if number is not None]
-    steps = {campaign: step_among(numbers) for campaign, numbers in ranked.items()}
-    return [Move(campaign, "results", step) for campaign, step in steps.items() if step]
+def _move(
+    campaign: str, what: Literal["runs", "results"], numbers: Sequence[_Claimed]
+) -> Move | None:
+    step = step_among([(at, number) for at, _, number in numbers])
+    if step is None:
+        return None
+    known = sorted(numbers)
+    before = [task for at, task, _ in known if at < step.since]
+    after = [task for at, task, _ in known if at >= step.since]
+    return Move(campaign, what, step, before[-NEAR:], after[:NEAR], is_near=True)
 
 
-def with_latest(known: Sequence[Move], latest: Sequence[Move]) -> list[Move]:
-    """Return what moved in the sums, and of the rest what moved in the latest attempts."""
-    there = {(it.campaign, it.what) for it in known}
-    return [*known, *(it for it in latest if (it.campaign, it.what) not in there)]
+def with_latest(known: Sequence[Move], latest: Sequence[Move]) -> Iterator[Move]:
+    """Yield what moved in the latest attempts, and of the rest what moved in the sums."""
+    there = {(it.campaign, it.what) for it in latest}
+    yield from latest
+    yield from (it for it in known if (it.campaign, it.what) not in there)

@@ -29,10 +29,19 @@ def moved(moves: Sequence[Move]) -> Iterator[Reason]:
             before, after = step.before, step.after
             text = f"Results of {campaign} are others since {when}: their mean is {after:.4g}, "
             text += f"before {before:.4g}"
+        text += f" ({step.attempts:,} attempts). "
+        if move.order:
+            text += (
+                f"Its tasks are others since then, too: {move.order}. Their order explains this."
+            )
+        else:
+            text += (
+                "If its tasks are not in an order that explains this, look at what changed then: "
+            )
+            text += "a program, an input, a file system."
         yield Reason(
             f"{move.what}-moved",
-            f"{text} ({step.attempts:,} attempts). If its tasks are not in an order that "
-            "explains this, look at what changed then: a program, an input, a file system.",
+            text,
             commands=[command("host", "list", campaign), command("campaign", "changes", campaign)],
             figures={"campaign": campaign, "before": before, "after": after},
             since=step.since,

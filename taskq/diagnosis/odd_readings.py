@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from taskq.db.access import Queries
+from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.ends import Move
-from taskq.diagnosis.latest_moves import moved_results
+from taskq.diagnosis.latest_moves import latest_moves
+from taskq.diagnosis.neighbours import times_beside
 from taskq.diagnosis.odd_results import HostResults, OddResults, odd_results
 from taskq.diagnosis.result_shapes import OddShapes, odd_shapes
 
@@ -24,19 +26,26 @@ class OddReadings:
     """What is odd about results.
 
     places: hosts and sites whose results cannot be right. shapes: campaigns with results that
-    cannot be ranked. moves: of ranked results.
+    cannot be ranked. moves: of run times and ranked results. beside: how long attempts take next to
+    those of other places, by their kind and name.
     """
 
     places: Sequence[OddResults] = ()
     shapes: Sequence[OddShapes] = ()
     moves: Sequence[Move] = ()
+    beside: Mapping[PlaceKind, Mapping[str, float]] = field(default_factory=dict)
 
 
 def read_odd_results(database: Queries, path: str) -> OddReadings:
     """Return what is odd about the latest results at and below a path."""
     rows = database.rows("latest_results", path=path, most=MOST)
     groups = [HostResults(**row) for row in rows]
-    return OddReadings(odd_results(groups), odd_shapes(groups), moved_results(groups))
+    return OddReadings(
+        odd_results(groups),
+        odd_shapes(groups),
+        latest_moves(groups),
+        {"host": times_beside(groups, "host"), "site": times_beside(groups, "site")},
+    )
 
 
 #: Reads what is odd about the results at and below a path.

@@ -33,9 +33,9 @@ from taskq.diagnosis.bans import PlaceKind
 from taskq.model.words import command, percent
 
 #: Neighbours on each side.
-_NEAR: Final = 5
+NEAR: Final = 5
 _LEAST_HOSTS: Final = 3
-_LEAST_STRETCHES: Final = 5
+LEAST_STRETCHES: Final = 5
 #: Standard deviations: of 1,000 honest hosts, one exceeds them in 1,700 looks.
 _Z: Final = 5.0
 #: Stretches, or equal results, from which on a host may agree with another of its site; by how many
@@ -73,6 +73,8 @@ class HostResults:
     releases: Sequence[str] = ()
     ranks: bool = False
     site: str = ""
+    runs: Sequence[float] = ()
+    tasks: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,8 @@ class OddResults:
 
 
 @dataclass(frozen=True, slots=True)
-class _One:
-    """A result on a host. number: NaN if it has none."""
+class Neighbour:
+    """A result, or a run time, on a host or at a site. number: NaN if it has none."""
 
     place: int
     host: str
@@ -114,7 +116,7 @@ class _One:
 
 
 #: Consecutive results of a host, and those of others next to them: first before, then behind them.
-_Stretch: TypeAlias = tuple[Sequence[_One], Sequence[_One]]
+_Stretch: TypeAlias = tuple[Sequence[Neighbour], Sequence[Neighbour]]
 
 
 def odd_results(groups: Sequence[HostResults]) -> list[OddResults]:
@@ -155,7 +157,7 @@ def _of_campaign(hosts: Sequence[HostResults]) -> tuple[list[OddResults], Mappin
     field = _field(hosts)
     results = sorted(
         (
-            _One(place, host.host, digest, math.nan if number is None else number)
+            Neighbour(place, host.host, digest, math.nan if number is None else number)
             for host in hosts
             for place, digest, number in zip(host.places, host.digests, host.numbers, strict=True)
         ),
@@ -239,7 +241,7 @@ def _field(hosts: Sequence[HostResults]) -> str:
     return "" if name is None or _OF_HOSTS.search(name) else name
 
 
-def _stretches(results: Sequence[_One]) -> Iterator[_Stretch]:
+def stretches(results: Sequence[Neighbour]) -> Iterator[_Stretch]:
     """Yield all stretches, in the order of claims."""
     hosts = [result.host for result in results]
     first = 0
@@ -248,34 +250,34 @@ def _stretches(results: Sequence[_One]) -> Iterator[_Stretch]:
         behind = first + 1
         while behind < len(results) and hosts[behind] == host:
             behind += 1
-        near: list[_One] = []
+        near: list[Neighbour] = []
         for places in (range(first - 1, -1, -1), range(behind, len(results))):
             others = (results[place] for place in places if hosts[place] != host)
-            near.extend(islice(others, _NEAR))
+            near.extend(islice(others, NEAR))
         yield results[first:behind], near
         first = behind
 
 
 def _constant(
-    results: Sequence[_One], hosts: Sequence[HostResults], field: str
+    results: Sequence[Neighbour], hosts: Sequence[HostResults], field: str
 ) -> Iterator[OddResults]:
     """Yield the hosts whose latest results are all equal, though few next to them are."""
     equal = {group.host: _equal_at_last(group.digests) for group in hosts}
     same = {group.host: group for group in hosts if equal[group.host] >= _LEAST_CONSTANT}
     begins = {host: group.places[-equal[host]] for host, group in same.items()}
-    stretches: dict[str, list[dict[int, int]]] = defaultdict(list)
-    for own, others in _stretches(results) if same else ():
+    beside: dict[str, list[dict[int, int]]] = defaultdict(list)
+    for own, others in stretches(results) if same else ():
         if own[0].host in same and own[-1].place >= begins[own[0].host]:
-            stretches[own[0].host].append({it.place: it.digest for it in others})
+            beside[own[0].host].append({it.place: it.digest for it in others})
     for host, group in same.items():
-        near = {place: digest for some in stretches[host] for place, digest in some.items()}
-        if len(near) < _LEAST_CONSTANT or len(stretches[host]) < _LEAST_STRETCHES:
+        near = {place: digest for some in beside[host] for place, digest in some.items()}
+        if len(near) < _LEAST_CONSTANT or len(beside[host]) < LEAST_STRETCHES:
             continue
         number = equal[host]
         most = Counter(near.values()).most_common(1)[0][1]
         chance = (most + 1) / (len(near) + 1)
         # Equal results of one stretch may have one cause; those of several, hardly.
-        if chance ** (min(number, 3 * len(stretches[host])) - 1) > _CHANCE:
+        if chance ** (min(number, 3 * len(beside[host])) - 1) > _CHANCE:
             continue
         value = group.numbers[-1]
         which = "all" if number == len(group.places) else "the latest"
@@ -297,7 +299,7 @@ def _equal_at_last(digests: Sequence[int]) -> int:
 
 
 def _distant(
-    results: Sequence[_One],
+    results: Sequence[Neighbour],
     campaign: str,
     field: str,
     claims: Mapping[int, datetime],
@@ -316,8 +318,8 @@ def _distant(
     # next to them differs from a half; and the variance of that share.
     compared: dict[str, list[tuple[float, float]]] = defaultdict(list)
     places: dict[str, list[int]] = defaultdict(list)
-    for own, near in _stretches(results):
-        if len(near) == 2 * _NEAR:
+    for own, near in stretches(results):
+        if len(near) == 2 * NEAR:
             compared[own[0].host].append(_compared(own, near))
             places[own[0].host].append(own[0].place)
     squares = {
@@ -333,7 +335,7 @@ def _distant(
         effect = sum(share / variance for share, variance in some) / weight
         z = abs(effect) * math.sqrt(weight / spread) * (abs(effect) >= _EFFECT)
         leans.setdefault(host, _USUAL if z < _Z_LEANING else "above" if effect > 0 else "below")
-        if len(some) < _LEAST_STRETCHES or z < _Z:
+        if len(some) < LEAST_STRETCHES or z < _Z:
             continue
         others = [it for its, theirs in numbers.items() if its != host for it in theirs]
         evidence = (
@@ -354,12 +356,12 @@ def _begins(shares: Sequence[float]) -> int:
     def gap(cut: int) -> float:
         return abs((last - sums[cut]) / (number - cut) - sums[cut] / cut)
 
-    cuts = range(_LEAST_STRETCHES, number - _LEAST_STRETCHES + 1)
+    cuts = range(LEAST_STRETCHES, number - LEAST_STRETCHES + 1)
     cut = max(cuts, key=gap, default=0)
     return cut if cut and gap(cut) >= _EFFECT and abs(sums[cut] / cut) < _EFFECT / 2 else 0
 
 
-def _compared(own: Sequence[_One], near: Sequence[_One]) -> tuple[float, float]:
+def _compared(own: Sequence[Neighbour], near: Sequence[Neighbour]) -> tuple[float, float]:
     pairs = [(ours.number, it.number) for ours in own for it in near]
     above = sum((mine > its) + (mine == its) / 2 for mine, its in pairs)
     return above / len(pairs) - 0.5, (len(own) + len(near) + 1) / (12 * len(pairs))

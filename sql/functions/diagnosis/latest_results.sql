@@ -6,7 +6,8 @@
 --     field by which the campaign's results are ranked; without one, the only number in a result; null: there is
 --     none. fields: its names. shapes: number, if it has that field as a number, or without a rank any number; none:
 --     there is no result; missing: no such field; else the type that it has. claims: when they were claimed.
---     releases: of their agents. ranks: whether the campaign names the field. site: of the host.
+--     releases: of their agents. ranks: whether the campaign names the field. site: of the host. runs: for how many
+--     seconds the attempts ran. tasks: their ids.
 -- Takes first attempts only: those that come after a failure went to other hosts, and are not like the others. Takes
 -- no result above 8 kB.
 -- Error TQ404: no such campaign.
@@ -29,18 +30,20 @@ returns table (
     claims timestamptz[],
     releases text[],
     ranks boolean,
-    site text
+    site text,
+    runs double precision[],
+    tasks bigint[]
 )
 language plpgsql stable
 as $$
 begin
     return query
         with sample as materialized (
-            select s.campaign_id, s.task_id, s.session_id, s.claimed_at, s.result
+            select s.campaign_id, s.task_id, s.session_id, s.claimed_at, s.run_s, s.result
               from taskq.attempt_sample(p_path, p_most, true) s
              where s.result is not null
         ), valued as materialized (
-            select k.path, n.host, n.site, hashtext(s.result::text) as digest, v.name, v.number,
+            select k.path, s.task_id, s.run_s, n.host, n.site, hashtext(s.result::text) as digest, v.name, v.number,
                    k.best is not null as ranks, n.release, s.claimed_at,
                    case when s.result = 'null' then 'none'
                         when v.number is not null then 'number'
@@ -82,7 +85,8 @@ begin
                               then v.number::double precision end order by v.place),
                array_agg(distinct v.name),
                array_agg(v.shape order by v.place), array_agg(v.claimed_at order by v.place),
-               array_agg(v.release order by v.place), bool_and(v.ranks), min(v.site)
+               array_agg(v.release order by v.place), bool_and(v.ranks), min(v.site),
+               array_agg(v.run_s order by v.place), array_agg(v.task_id order by v.place)
           from valued v
          where v.host <> ''
          group by v.path, v.host

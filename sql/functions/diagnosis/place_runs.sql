@@ -1,7 +1,7 @@
--- place_runs(path, kind, name, most): when the latest successful attempts on a host, at a site or anywhere began to run,
--- and for how long, by campaign at and below a path; see attempt_sample(), of which it takes `most` attempts.
+-- place_runs(path, kind, name, most): when the latest successful attempts on a host or at a site began to run, and for
+-- how long, by campaign at and below a path; see attempt_sample(), of which it takes `most` attempts.
 --
--- kind: host or site; null: anywhere. began_at: ascending; run_s: of each.
+-- kind: host or site. began_at: ascending; run_s: of each.
 -- Error TQ404: no such campaign.
 --
 -- Reads `most` attempts at most, wherever they ran. Plans: see tasks(). Index: those of attempt_sample(), session_pkey,
@@ -26,7 +26,7 @@ begin
                 from taskq.attempt_sample(p_path, p_most) s
                cross join lateral taskq.session_of(s.session_id) n
                where s.outcome = 'done'
-                 and case p_kind when 'host' then n.host = p_name when 'site' then n.site = p_name else p_kind is null end
+                 and case p_kind when 'host' then n.host = p_name when 'site' then n.site = p_name end
           ) r
          cross join lateral taskq.campaign_of(r.campaign_id) c
          group by c.path

@@ -126,11 +126,27 @@ def test_results_that_moved_everywhere_are_dated_within_minutes(
     found = {it.code: it for it in explained(campaign).reasons}
     assert not [code for code in found if code.startswith(("slow-", "odd-"))]
     moved = found["results-moved"]
-    (runs,) = queue.queries.rows("place_runs", path="/c", kind=None, name=None, most=1_000)
-    assert len(runs["run_s"]) == 100
+    rows = queue.queries.rows("latest_results", path="/c", most=1_000)
+    claims = sorted(at for row in rows for at in row["claims"])
+    assert len(claims) == sum(len(row["runs"]) for row in rows) == 100
     assert moved.since is not None
-    assert runs["began_at"][45] < moved.since < runs["began_at"][55]
+    assert claims[45] < moved.since < claims[55]
     assert "their mean is -92.9" in moved.text
+    assert "look at what changed then" in moved.text
+
+
+def test_results_that_moved_with_the_tasks_are_told_so(make: Make, hire: Hire) -> None:
+    """A file that lists its tasks by groups says nothing of the program."""
+    campaign = make("/c", tasks=0, best="lowest result.energy")
+    campaign.seed({"n": n, "set": "actives" if n < 50 else "decoys"} for n in range(120))
+    agents = [hire("/c", host=f"n{number}") for number in range(HOSTS)]
+    for number in range(100):
+        (task,) = agents[number % HOSTS].claim()
+        agents[number % HOSTS].done(task, {"energy": -float(number % 7) - 90 * (number >= 50)})
+    found = {it.code: it for it in explained(campaign).reasons}
+    text = found["results-moved"].text
+    assert 'set was "actives" and is "decoys". Their order explains this.' in text
+    assert "look at what changed" not in text
 
 
 @pytest.mark.thorough
