@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from taskq.db.access import Queries
+from taskq.diagnosis.bad_tasks import LatestTasks, neighbours_fail
 from taskq.diagnosis.bans import Ban, PlaceKind
 from taskq.diagnosis.blame import FailureVerdict, blame
 from taskq.diagnosis.crowds import is_vague, read_times, with_crowds
@@ -28,7 +29,7 @@ from taskq.diagnosis.raised_limits import TaskFates
 from taskq.diagnosis.releases import by_release
 from taskq.diagnosis.result_shapes import OddShapes
 from taskq.diagnosis.sample import MOST, Sample, read_sample
-from taskq.diagnosis.sizes import read_sizes, with_sizes
+from taskq.diagnosis.sizes import with_sizes
 from taskq.model.errors import UsageError
 from taskq.model.seed import check_path
 
@@ -125,8 +126,9 @@ class Fleet:
         sample = past.with_sums(read_sample(self._database, path))
         odd = self._read_odd(self._database, path)
         lost = self._lost(path)
+        latest = LatestTasks(self._database, path)
         return self._compared(
-            "host", present, sample, self.bans(), past, path=path, odd=odd, lost=lost
+            "host", present, sample, self.bans(), past, latest=latest, path=path, odd=odd, lost=lost
         )
 
     def sites(self, path: str = "/") -> list[Place]:
@@ -134,7 +136,10 @@ class Fleet:
         present, past = self._presence(path), PastEnds(self._database, check_path(path))
         sample = past.with_sums(read_sample(self._database, path))
         odd = self._read_odd(self._database, path)
-        return self._compared("site", present, sample, self.bans(), past, path=path, odd=odd)
+        latest = LatestTasks(self._database, path)
+        return self._compared(
+            "site", present, sample, self.bans(), past, latest=latest, path=path, odd=odd
+        )
 
     def failures(self, path: str = "/", *, limit: int = 20) -> list[FailureVerdict]:
         """Judge whose fault failures at and below a path are, by campaign and class.
@@ -144,7 +149,9 @@ class Fleet:
         """
         past = PastEnds(self._database, check_path(path))
         sample = past.with_sums(read_sample(self._database, path))
-        return self._judged(path, limit, sample, self.bans(), past)
+        return self._judged(
+            path, limit, sample, self.bans(), past, latest=LatestTasks(self._database, path)
+        )
 
     def findings(self, path: str, *, limit: int, ended: int) -> Findings:
         """Return the results of `hosts`, `sites` and `failures` from one set of readings.
@@ -154,11 +161,16 @@ class Fleet:
         past, present = PastEnds(self._database, path), self._presence(path)
         sample = past.with_sums(read_sample(self._database, path, ended))
         bans, odd = self.bans(), self._read_odd(self._database, path)
-        failures = self._judged(path, limit, sample, bans, past)
+        latest = LatestTasks(self._database, path)
+        failures = self._judged(path, limit, sample, bans, past, latest=latest)
         by_session = sample.groups if sample.by_session is None else sample.by_session
         by_size = {(it.campaign, it.error_class): it.cleared for it in failures if it.cleared}
-        hosts = self._compared("host", present, sample, bans, past, path=path, odd=odd)
-        sites = self._compared("site", present, sample, bans, past, path=path, odd=odd)
+        hosts = self._compared(
+            "host", present, sample, bans, past, latest=latest, path=path, odd=odd
+        )
+        sites = self._compared(
+            "site", present, sample, bans, past, latest=latest, path=path, odd=odd
+        )
         return Findings(
             hosts=[_without_sizes(it, by_size) for it in hosts],
             sites=[_without_sizes(it, by_size) for it in sites],
@@ -182,7 +194,14 @@ class Fleet:
         return [LostHost(**row) for row in rows]
 
     def _judged(
-        self, path: str, limit: int, sample: Sample, bans: Iterable[Ban], past: PastEnds
+        self,
+        path: str,
+        limit: int,
+        sample: Sample,
+        bans: Iterable[Ban],
+        past: PastEnds,
+        *,
+        latest: LatestTasks,
     ) -> list[FailureVerdict]:
         others = OtherCampaigns(self._database, path, sample)
         rows = self._database.rows("failing_tasks", path=path, most=MOST)
@@ -192,7 +211,7 @@ class Fleet:
         if any(verdict.attempts >= LEAST_SIZED for verdict in verdicts[:MOST_MESSAGES]):
             first = verdicts[:MOST_MESSAGES]
             sites = {group.host: group.site for group in sample.groups}
-            first = [*with_sizes(first, read_sizes(self._database, path), sites)]
+            first = [*with_sizes(first, latest.sizes, sites)]
             if any(it.attempts >= LEAST_SIZED and is_vague(it) for it in first):
                 first = [*with_crowds(first, read_times(self._database, path))]
             verdicts[: len(first)] = first
@@ -218,6 +237,7 @@ class Fleet:
         bans: Iterable[Ban],
         past: PastEnds,
         *,
+        latest: LatestTasks,
         path: str,
         odd: OddReadings,
         lost: Iterable[LostHost] = (),
@@ -244,6 +264,13 @@ class Fleet:
             replace(unless_beside(place, beside), wrong=wrong.get(place.name, ""))
             for place in places
         ]
+        accused = {place.name for place in places if place.is_failing}
+        in_sites = {group.host: group.site for group in sample.groups}
+        for number, place in enumerate(places):
+            if place.is_failing and neighbours_fail(
+                place, latest.sizes, in_sites, accused - {place.name}
+            ):
+                places[number] = replace(place, failing=None)
         places.sort(key=by_trouble)
         for number, place in enumerate(places[:MOST_MESSAGES]):
             if place.is_failing and place.worst is not None:

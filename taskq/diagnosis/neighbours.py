@@ -27,9 +27,9 @@ def times_beside(groups: Sequence[HostResults], kind: PlaceKind) -> Mapping[str,
     campaigns: dict[str, list[Neighbour]] = defaultdict(list)
     for it in groups:
         name = it.host if kind == "host" else it.site
-        runs = zip(it.places, it.runs, strict=True)
         campaigns[it.campaign] += [
-            Neighbour(place, name, 0, math.log(run_s)) for place, run_s in runs
+            Neighbour(place, name, 0, math.log(run_s))
+            for place, run_s in zip(it.places, it.runs, strict=True)
         ]
     apart: dict[str, list[float]] = defaultdict(list)
     for runs in campaigns.values():

@@ -6,23 +6,25 @@ import heapq
 import math
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
+from taskq.diagnosis.bad_tasks import neighbours_fail
 from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.blame import blame
 from taskq.diagnosis.neighbours import times_beside, unless_beside
 from taskq.diagnosis.odd_results import HostResults
 from taskq.diagnosis.places import Place, compare_places
 from taskq.diagnosis.sample import AttemptGroup
+from taskq.diagnosis.sizes import Sizes
 
 #: By host: the site, how many times as long everything takes, and when it begins to claim.
 Farm = Mapping[str, tuple[str, float, float]]
 #: By host, in order of claims: the place of the claim, how long the attempt ran, whether it failed.
 Runs = Mapping[str, list[tuple[int, float, bool]]]
 
-ORDERS = {
+ORDERS: dict[str, Callable[[random.Random, float], float]] = {
     "sorted": lambda draw, part: math.exp(3 * part + draw.gauss(0, 0.1)),
     "largest first": lambda draw, part: math.exp(3 - 3 * part + draw.gauss(0, 0.1)),
     "in two groups": lambda draw, part: (1 if part < 0.6 else 12) * math.exp(draw.gauss(0, 0.3)),
@@ -50,7 +52,8 @@ def worked(
 
 def judged(farm: Farm, runs: Runs, kind: PlaceKind) -> list[Place]:
     """Return the places of a farm, compared."""
-    groups, results = [], []
+    groups: list[AttemptGroup] = []
+    results: list[HostResults] = []
     for number, (host, some) in enumerate(runs.items()):
         for outcome in ("done", "failed"):
             times = [run_s for _, run_s, failed in some if failed is (outcome == "failed")]
@@ -156,3 +159,45 @@ def test_two_failing_hosts_of_a_site_are_named_and_the_site_is_not() -> None:
         assert (verdict.side, sorted(verdict.places)) == ("node", ["s0n0", "s0n1"])
         assert verdict.proposal is not None
         assert verdict.proposal.startswith("taskq host ban ")
+
+
+def failing(farm: Farm, runs: Runs, kind: PlaceKind = "host") -> list[str]:
+    """Return the places that fail, also compared with their neighbours."""
+    tasks = sorted((place, host, failed) for host in runs for place, _, failed in runs[host])
+    sizes = Sizes(
+        campaign="/c",
+        field="",
+        hosts=[host for _, host, _ in tasks],
+        classes=["exit-1" if failed else None for _, _, failed in tasks],
+        sizes=[7.0 for _ in tasks],
+    )
+    sites = {host: site for host, (site, _, _) in farm.items()}
+    found = [it for it in judged(farm, runs, kind) if it.is_failing]
+    names = {it.name for it in found}
+    rest = (it for it in found if not neighbours_fail(it, [sizes], sites, names - {it.name}))
+    return [it.name for it in rest]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_late_host_is_not_blamed_for_the_broken_end_of_a_file(seed: int) -> None:
+    """Others fail with the tasks next to its own; nor is it where the file fails now and then."""
+    draw = random.Random(seed)
+    farm = {f"n{number}": ("s0", 1.0, 0.0) for number in range(draw.randint(4, 8))}
+    farm |= {name: ("s1", 1.0, draw.uniform(70, 90)) for name in ("late", "later")}
+    runs = worked(draw, farm, "mixed", tasks=600, failing={})
+    broken, share = draw.uniform(400, 550), draw.uniform(0.4, 1)
+    runs = {
+        host: [(place, run_s, place > broken and draw.random() < share) for place, run_s, _ in some]
+        for host, some in runs.items()
+    }
+    assert failing(farm, runs) == failing(farm, runs, "site") == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bad_host_is_blamed_among_bad_tasks(seed: int) -> None:
+    """Also if it comes late, and whatever fails elsewhere."""
+    draw = random.Random(seed)
+    farm = {f"n{number}": ("", 1.0, 0.0) for number in range(6)} | {"bad": ("", 1.0, 30.0)}
+    usual = dict.fromkeys(farm, draw.uniform(0, 0.2))
+    runs = worked(draw, farm, "mixed", tasks=900, failing=usual | {"bad": 0.9})
+    assert failing(farm, runs) == ["bad"]
