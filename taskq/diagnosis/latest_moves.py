@@ -23,10 +23,11 @@ def latest_moves(groups: Sequence[HostResults]) -> list[Move]:
         campaigns[it.campaign].append(it)
     found = []
     for campaign, some in campaigns.items():
+        # A database of before has neither times nor tasks of results, and shows no move.
         runs = [
             (at, task, math.log(run_s))
             for it in some
-            for at, task, run_s in zip(it.claims, it.tasks, it.runs, strict=True)
+            for at, task, run_s in zip(it.claims, it.tasks, it.runs, strict=False)
         ]
         moved = _move(campaign, "runs", runs)
         if moved and abs(moved.step.after - moved.step.before) >= math.log(NOTABLE_RUNS):
@@ -34,7 +35,7 @@ def latest_moves(groups: Sequence[HostResults]) -> list[Move]:
         numbers = [
             (at, task, number)
             for it in some
-            for at, task, number in zip(it.claims, it.tasks, it.numbers, strict=True)
+            for at, task, number in zip(it.claims, it.tasks, it.numbers, strict=False)
             if it.ranks and number is not None
         ]
         if moved := _move(campaign, "results", numbers):

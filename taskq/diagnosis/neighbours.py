@@ -29,7 +29,7 @@ def times_beside(groups: Sequence[HostResults], kind: PlaceKind) -> Mapping[str,
         name = it.host if kind == "host" else it.site
         campaigns[it.campaign] += [
             Neighbour(place, name, 0, math.log(run_s))
-            for place, run_s in zip(it.places, it.runs, strict=True)
+            for place, run_s in zip(it.places, it.runs, strict=False)
         ]
     apart: dict[str, list[float]] = defaultdict(list)
     for runs in campaigns.values():
