@@ -46,13 +46,13 @@ def neighbours_fail(
         return False
     campaign, error_class = place.worst
     return any(
-        _fail_beside(place.name, it, error_class, sites if place.kind == "site" else {}, accused)
+        _fail_near(place.name, it, error_class, sites if place.kind == "site" else {}, accused)
         for it in sizes
         if it.campaign == campaign and not it.field
     )
 
 
-def _fail_beside(
+def _fail_near(
     name: str, its: Sizes, error_class: str, sites: Mapping[str, str], accused: Collection[str]
 ) -> bool:
     known = [
@@ -63,10 +63,10 @@ def _fail_beside(
     own: list[float] = []
     near: dict[int, float] = {}
     number = 0
-    for some_own, beside in stretches(known):
+    for some_own, near_by in stretches(known):
         if some_own[0].host == name:
             own += [it.number for it in some_own]
-            near.update({it.place: it.number for it in beside})
+            near.update({it.place: it.number for it in near_by})
             number += 1
     if number < LEAST_STRETCHES or not near:
         return False

@@ -223,12 +223,12 @@ class PastEnds:
             settled = timedelta(seconds=min(_SETTLED * longest, _PAST.total_seconds()))
             moved = step(runs, settled)
             if moved and abs(moved.after - moved.before) >= math.log(NOTABLE_RUNS):
-                found.append(Move(campaign, "runs", moved, *_beside(done, moved.since)))
+                found.append(Move(campaign, "runs", moved, *_tasks_near(done, moved.since)))
             results = _numbers(
                 (it, it.numbers, it.number_sum, it.number_squares) for it in done if it.numbers
             )
             if moved := step(results, settled):
-                found.append(Move(campaign, "results", moved, *_beside(done, moved.since)))
+                found.append(Move(campaign, "results", moved, *_tasks_near(done, moved.since)))
         return found
 
     def releases(self, campaign: str) -> Sequence[EndSum]:
@@ -282,7 +282,7 @@ def _windows(sums: Iterable[EndSum], is_part: Callable[[EndSum], bool]) -> list[
     ]
 
 
-def _beside(sums: Sequence[EndSum], since: datetime) -> tuple[Sequence[int], Sequence[int]]:
+def _tasks_near(sums: Sequence[EndSum], since: datetime) -> tuple[Sequence[int], Sequence[int]]:
     """Return tasks that ended in the time before a step, and in the time that begins with it."""
     known = [it for it in sums if it.starts and it.first_task and it.last_task]
     last = max((it.starts for it in known if it.starts and it.starts < since), default=None)

@@ -20,7 +20,7 @@ from taskq.diagnosis.idle import IdleHost, TasksInHand, idle_hosts
 from taskq.diagnosis.judging import NOTABLE
 from taskq.diagnosis.latest_moves import with_latest
 from taskq.diagnosis.lost_agents import LosingPlace, losing_places
-from taskq.diagnosis.neighbours import unless_beside
+from taskq.diagnosis.neighbours import unless_as_others
 from taskq.diagnosis.odd_readings import OddReader, OddReadings, read_odd_results
 from taskq.diagnosis.onset import risen
 from taskq.diagnosis.orders import with_orders
@@ -259,9 +259,9 @@ class Fleet:
             if kind in {"host", result.kind}
         }
         others = OtherCampaigns(self._database, path, sample)
-        beside = odd.beside.get(kind, {})
+        near_by = odd.near_by.get(kind, {})
         places = [
-            replace(unless_beside(place, beside), wrong=wrong.get(place.name, ""))
+            replace(unless_as_others(place, near_by), wrong=wrong.get(place.name, ""))
             for place in places
         ]
         accused = {place.name for place in places if place.is_failing}

@@ -19,7 +19,7 @@ from taskq.diagnosis.odd_results import LEAST_STRETCHES, NEAR, HostResults, Neig
 from taskq.diagnosis.places import Place
 
 
-def times_beside(groups: Sequence[HostResults], kind: PlaceKind) -> Mapping[str, float]:
+def times_near(groups: Sequence[HostResults], kind: PlaceKind) -> Mapping[str, float]:
     """Return by place how many times as long as their neighbours attempts take there.
 
     Without places of which too little is known.
@@ -42,12 +42,12 @@ def times_beside(groups: Sequence[HostResults], kind: PlaceKind) -> Mapping[str,
     }
 
 
-def unless_beside(place: Place, beside: Mapping[str, float]) -> Place:
+def unless_as_others(place: Place, near_by: Mapping[str, float]) -> Place:
     """Return a place; without the verdict that it is slow, if that is due to which tasks it got.
 
     So it is if it takes next to others less than half of the factor, as a logarithm.
     """
-    times = beside.get(place.name)
+    times = near_by.get(place.name)
     if place.slow is None or times is None or times**2 >= place.slow.times:
         return place
     return replace(place, slow=None)

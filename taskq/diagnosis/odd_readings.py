@@ -11,7 +11,7 @@ from taskq.db.access import Queries
 from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.ends import Move
 from taskq.diagnosis.latest_moves import latest_moves
-from taskq.diagnosis.neighbours import times_beside
+from taskq.diagnosis.neighbours import times_near
 from taskq.diagnosis.odd_results import HostResults, OddResults, odd_results
 from taskq.diagnosis.result_shapes import OddShapes, odd_shapes
 
@@ -26,14 +26,14 @@ class OddReadings:
     """What is odd about results.
 
     places: hosts and sites whose results cannot be right. shapes: campaigns with results that
-    cannot be ranked. moves: of run times and ranked results. beside: how long attempts take next to
-    those of other places, by their kind and name.
+    cannot be ranked. moves: of run times and ranked results. near_by: how long attempts take next
+    to those of other places, by their kind and name.
     """
 
     places: Sequence[OddResults] = ()
     shapes: Sequence[OddShapes] = ()
     moves: Sequence[Move] = ()
-    beside: Mapping[PlaceKind, Mapping[str, float]] = field(default_factory=dict)
+    near_by: Mapping[PlaceKind, Mapping[str, float]] = field(default_factory=dict)
 
 
 def read_odd_results(database: Queries, path: str) -> OddReadings:
@@ -44,7 +44,7 @@ def read_odd_results(database: Queries, path: str) -> OddReadings:
         odd_results(groups),
         odd_shapes(groups),
         latest_moves(groups),
-        {"host": times_beside(groups, "host"), "site": times_beside(groups, "site")},
+        {"host": times_near(groups, "host"), "site": times_near(groups, "site")},
     )
 
 

@@ -265,19 +265,19 @@ def _constant(
     equal = {group.host: _equal_at_last(group.digests) for group in hosts}
     same = {group.host: group for group in hosts if equal[group.host] >= _LEAST_CONSTANT}
     begins = {host: group.places[-equal[host]] for host, group in same.items()}
-    beside: dict[str, list[dict[int, int]]] = defaultdict(list)
+    next_to: dict[str, list[dict[int, int]]] = defaultdict(list)
     for own, others in stretches(results) if same else ():
         if own[0].host in same and own[-1].place >= begins[own[0].host]:
-            beside[own[0].host].append({it.place: it.digest for it in others})
+            next_to[own[0].host].append({it.place: it.digest for it in others})
     for host, group in same.items():
-        near = {place: digest for some in beside[host] for place, digest in some.items()}
-        if len(near) < _LEAST_CONSTANT or len(beside[host]) < LEAST_STRETCHES:
+        near = {place: digest for some in next_to[host] for place, digest in some.items()}
+        if len(near) < _LEAST_CONSTANT or len(next_to[host]) < LEAST_STRETCHES:
             continue
         number = equal[host]
         most = Counter(near.values()).most_common(1)[0][1]
         chance = (most + 1) / (len(near) + 1)
         # Equal results of one stretch may have one cause; those of several, hardly.
-        if chance ** (min(number, 3 * len(beside[host])) - 1) > _CHANCE:
+        if chance ** (min(number, 3 * len(next_to[host])) - 1) > _CHANCE:
             continue
         value = group.numbers[-1]
         which = "all" if number == len(group.places) else "the latest"

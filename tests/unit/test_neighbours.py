@@ -13,7 +13,7 @@ import pytest
 from taskq.diagnosis.bad_tasks import neighbours_fail
 from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.blame import blame
-from taskq.diagnosis.neighbours import times_beside, unless_beside
+from taskq.diagnosis.neighbours import times_near, unless_as_others
 from taskq.diagnosis.odd_results import HostResults
 from taskq.diagnosis.places import Place, compare_places
 from taskq.diagnosis.sample import AttemptGroup
@@ -72,8 +72,8 @@ def judged(farm: Farm, runs: Runs, kind: PlaceKind) -> list[Place]:
                 runs=[run_s for _, run_s in done],
             )
         )
-    beside = times_beside(results, kind)
-    return [unless_beside(it, beside) for it in compare_places(kind, [], groups, [])]
+    near_by = times_near(results, kind)
+    return [unless_as_others(it, near_by) for it in compare_places(kind, [], groups, [])]
 
 
 def group(number: int, host: str, site: str, outcome: str, times: Sequence[float]) -> AttemptGroup:

@@ -135,7 +135,7 @@ def test_results_that_moved_everywhere_are_dated_within_minutes(
     assert "look at what changed then" in moved.text
 
 
-def test_results_that_moved_with_the_tasks_are_told_so(make: Make, hire: Hire) -> None:
+def test_results_that_moved_with_the_tasks_are_explained_by_these(make: Make, hire: Hire) -> None:
     """A file that lists its tasks by groups says nothing of the program."""
     campaign = make("/c", tasks=0, best="lowest result.energy")
     campaign.seed({"n": n, "set": "actives" if n < 50 else "decoys"} for n in range(120))
