@@ -35,7 +35,11 @@ def overdue(facts: Facts) -> Iterator[Reason]:
         for campaign, enough in [*campaigns.items()][: -_MOST_SHOWN - 1 : -1]
     ]
     host = _where_all_hang(facts)
-    if host:
+    remedies: list[str] = []
+    if _none_ended_since(facts):
+        advice = "No task that was claimed after them has ended: these may be longer tasks, or all "
+        advice += "hang. Look at what they do before you cancel one or set a time limit"
+    elif host:
         advice = f"All are on host {host}, and none elsewhere: the host is at fault, not these "
         advice += "tasks. Repair or ban it; a time limit ends these attempts, and their tasks wait "
         advice += "again"
@@ -58,6 +62,17 @@ def overdue(facts: Facts) -> Iterator[Reason]:
         since=min(it.claimed_at + timedelta(seconds=it.limit_s) for it in found),
         cost=float(number),
     )
+
+
+def _none_ended_since(facts: Facts) -> bool:
+    """Return whether no task claimed later has ended, though several are overdue.
+
+    So it is where a file goes on with longer tasks: then to cancel them is to lose healthy work.
+    """
+    claimed = facts.findings.odd.claimed if facts.findings else {}
+    ended = [claimed.get(it.campaign) for it in facts.overdue]
+    later = [at is None or at > it.claimed_at for at, it in zip(ended, facts.overdue, strict=True)]
+    return len(later) > 1 and not any(later)
 
 
 def _where_all_hang(facts: Facts) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, TypeAlias
 
 from taskq.db.access import Queries
@@ -27,13 +28,15 @@ class OddReadings:
 
     places: hosts and sites whose results cannot be right. shapes: campaigns with results that
     cannot be ranked. moves: of run times and ranked results. near_by: how long attempts take next
-    to those of other places, by their kind and name.
+    to those of other places, by their kind and name. claimed: by campaign, when the last task was
+    claimed that has succeeded.
     """
 
     places: Sequence[OddResults] = ()
     shapes: Sequence[OddShapes] = ()
     moves: Sequence[Move] = ()
     near_by: Mapping[PlaceKind, Mapping[str, float]] = field(default_factory=dict)
+    claimed: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def read_odd_results(database: Queries, path: str) -> OddReadings:
@@ -45,7 +48,16 @@ def read_odd_results(database: Queries, path: str) -> OddReadings:
         odd_shapes(groups),
         latest_moves(groups),
         {"host": times_near(groups, "host"), "site": times_near(groups, "site")},
+        _last_claims(groups),
     )
+
+
+def _last_claims(groups: Sequence[HostResults]) -> Mapping[str, datetime]:
+    found: dict[str, datetime] = {}
+    for it in groups:
+        if it.claims:
+            found[it.campaign] = max([found.get(it.campaign, it.claims[0]), *it.claims])
+    return found
 
 
 #: Reads what is odd about the results at and below a path.
