@@ -214,8 +214,9 @@ comment on column taskq.maintenance.sites is 'Only at these sites and hosts; non
 comment on column taskq.maintenance.by is 'Who announced it; ended_by: who ended it before its time, or none.';
 
 
--- Who did what: a row for each act of people and of their programs that steers campaigns or their tasks, written by the
--- functions that do it, in the same transaction. Claims and reports write none.
+-- Who did what: a row for each act of people and of their programs that steers campaigns, their tasks, or what these depend
+-- on, written by the functions that do it, in the same transaction; `@act` in the header of a function says by which verb.
+-- Claims and reports write none.
 
 create table taskq.act (
     act_id bigint not null generated always as identity,
@@ -238,9 +239,13 @@ create index act_path on taskq.act (path, verb, who, act_id);
 comment on table taskq.act is
     'Who did what at which campaign, also of removed ones; for 400 days, and 100,000 at most; see thin_acts.sql.';
 comment on column taskq.act.verb is
-    'pause, resume, cancel, retry, prioritise, change, ban, unban, archive, restore, remove or give.';
+    'pause, resume, cancel, retry, prioritise, change, ban, unban, archive, restore, remove, give, recover, drain, maintain, '
+    'acknowledge, limit, quota, token, notify or pilot.';
+comment on column taskq.act.path is 'The campaign that it concerns; / for what all share.';
 comment on column taskq.act.who is 'A login, a token, or retention: the keeper; pid: of the backend, without a token.';
-comment on column taskq.act.what is 'In short: settings, inputs, the filter, the place and the reason of a ban, the owner.';
+comment on column taskq.act.what is
+    'In short: settings, inputs, the filter, the place and the reason of a ban, the owner, the name of a limit, token, rule or '
+    'pilot; never a secret.';
 comment on column taskq.act.began_at is
     'When its first transaction began; ended_at: when its last call ended; calls: how many there were.';
 comment on column taskq.act.tasks is 'How many it moved; of a removal, an archive or a restore, how many there were.';

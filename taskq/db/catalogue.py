@@ -22,6 +22,9 @@ its name. The comment at the head of the file describes it, in lines for machine
     -- @repeat safe | once
         whether it may be repeated after its answer was lost, since the repetition does and answers
         the same; needed where a gateway offers it, unless it only reads (`@standby yes`)
+    -- @act VERBS | no: WHY
+        by which words of `model.acts.VERBS` it notes who did it, see note_act(), or why it notes
+        nothing; needed where people may run it, unless they may only read
     -- @hint TEXT
         how to ask for less after it took too long at a gateway; optional
     -- @plan WORDS
@@ -38,12 +41,13 @@ from __future__ import annotations
 import importlib.resources
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Final, Literal
+from typing import Final
 
 from typing_extensions import LiteralString
 
+from taskq.db.headers import BadStatement, Header, Offer, head
 from taskq.db.sql_files import files_of
 
 #: Roles of logins, each with its rights.
@@ -69,6 +73,7 @@ ROLES: Final[dict[str, tuple[str, ...]]] = {
 }
 #: Rights of roles: `serving` serves tasks, `upkeep` keeps the queue and the front.
 RIGHTS: Final = frozenset(right for rights in ROLES.values() for right in rights)
+_CHANGING: Final = frozenset({"manager", "operator", "pickler", "pilots", "submitter"})
 _PEOPLE: Final = RIGHTS - {"agent", "gateway", "serving", "upkeep", "web"} | {"all"}
 #: Settings for functions, by the words of `@plan`. Statistics lag behind tables that change every
 #: second, so hot statements leave the planner no choice; the tests of plans say what each costs.
@@ -108,43 +113,12 @@ PLANS: Final = {
 }
 _IMMUTABLE: Final = re.compile(r"^language \w+ immutable\b", re.MULTILINE)
 _RIGHTS: Final = ("security definer", "set search_path = pg_catalog, pg_temp")
-#: The most tasks or attempts in one request to a gateway.
-MOST: Final = 20_000
-#: Seconds that a statement may take at a gateway.
-MOST_S: Final = 30.0
-
-_KEYS: Final = frozenset({"roles", "standby", "gateway", "repeat", "hint", "plan"})
-_LINE: Final = re.compile(r"-- ?@(\w*) *(.*)")
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 _SIGNATURE: Final = re.compile(
     r"^create or replace function taskq\.(\w+)\((.*?)\)\s+(?:returns (.*?)\s+)?language ",
     re.DOTALL | re.MULTILINE,
 )
-_OPTION: Final = re.compile(
-    r"(?P<flag>paged|quiet|whole|wakes|waits)|up to (?P<most>\d+)|within (?P<timeout_s>\d+) s"
-    r"|instead (?P<instead>\w+)"
-)
 _TABLE: Final = re.compile(r"table \((.*)\)", re.DOTALL)
-
-
-class BadStatement(Exception):
-    """A header in `sql/` is wrong; the message names the file and line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """How a gateway offers a statement; see the options above."""
-
-    kind: Literal["manager", "submitter"]
-    paged: bool = False
-    quiet: bool = False
-    whole: bool = False
-    wakes: bool = False
-    waits: bool = False
-    most: int = MOST
-    timeout_s: float = MOST_S
-    instead: str | None = None
-    hint: str = "ask for less"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +126,8 @@ class Statement:
     """A statement and what its header says.
 
     parameters: with their types; "" where the text has none. rights: `RIGHTS` of roles, or `all`.
-    is_function: whether it is a function of `sql/functions`, which logins need a grant for.
+    acts: the verbs by which it notes who did it. is_function: whether it is a function of
+    `sql/functions`, which logins need a grant for.
     """
 
     name: str
@@ -163,6 +138,7 @@ class Statement:
     on_standby: bool = False
     offer: Offer | None = None
     is_repeatable: bool = False
+    acts: frozenset[str] = frozenset()
 
     def is_for(self, role: str) -> bool:
         """Return whether logins of a role may run it."""
@@ -229,7 +205,7 @@ def _text(name: str) -> LiteralString:
 
 def _is_called(text: str) -> bool:
     """Return whether a function is called by name, from its file."""
-    return any(line.startswith("-- @roles") for line in _head(text))
+    return any(line.startswith("-- @roles") for line in head(text))
 
 
 def definition(name: str, text: str) -> str:
@@ -237,7 +213,7 @@ def definition(name: str, text: str) -> str:
 
     Raise `BadStatement` for an error in its header.
     """
-    header = _Header(f"{name}.sql", text)
+    header = Header(f"{name}.sql", text)
     plan = header.words("plan", frozenset(PLANS), needed=False)
     clauses = [f"set {setting}" for word in PLANS if word in plan for setting in PLANS[word]]
     if not _is_called(text):
@@ -254,7 +230,7 @@ def definition(name: str, text: str) -> str:
 
 def parsed(name: str, text: str, *, is_function: bool) -> Statement:
     """Return the statement of a file; raise `BadStatement` for an error in its header."""
-    header = _Header(f"{name}.sql", text)
+    header = Header(f"{name}.sql", text)
     rights = header.words("roles", RIGHTS | {"all", "owner"})
     for_people = not rights.isdisjoint(_PEOPLE)
     on_standby = header.choice(
@@ -263,6 +239,7 @@ def parsed(name: str, text: str, *, is_function: bool) -> Statement:
     offer = header.offer(needed=for_people)
     writes = offer is not None and on_standby != "yes"
     repeat = header.choice("repeat", "safe", "once", needed=writes)
+    acts = header.acts(needed=on_standby != "yes" and not rights.isdisjoint(_CHANGING))
     if is_function:
         header.words("plan", frozenset(PLANS), needed=False)
     header.has_no_more()
@@ -279,95 +256,11 @@ def parsed(name: str, text: str, *, is_function: bool) -> Statement:
         on_standby == "yes",
         offer,
         repeat == "safe" or on_standby == "yes",
+        acts,
     )
 
 
-@dataclass
-class _Header:
-    """The lines for machines in a file."""
-
-    file: str
-    text: str
-    _lines: dict[str, tuple[int, str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for number, line in enumerate(_head(self.text), 1):
-            found = _LINE.fullmatch(line)
-            if found is None:
-                continue
-            key, value = found.groups()
-            if key not in _KEYS:
-                raise self.wrong(f"@{key} is not known: {', '.join(sorted(_KEYS))}", number)
-            if key in self._lines:
-                raise self.wrong(f"@{key} is there twice", number)
-            self._lines[key] = (number, value)
-
-    def words(self, key: str, known: frozenset[str], *, needed: bool = True) -> frozenset[str]:
-        """Return the words of a line; none if it need not be there and is not."""
-        if not needed and key not in self._lines:
-            return frozenset()
-        number, value = self._taken(key, needed=True) or (0, "")
-        if not value:
-            raise self.wrong(f"@{key} says nothing", number)
-        unknown = set(value.split()) - known
-        if unknown:
-            raise self.wrong(f"@{key} does not know {', '.join(sorted(unknown))}", number)
-        return frozenset(value.split())
-
-    def choice(self, key: str, *known: str, needed: bool) -> str | None:
-        """Return the word of a line, which must be one of some; None if there is no line."""
-        number, value = self._taken(key, needed=needed) or (0, None)
-        if value is not None and value not in known:
-            raise self.wrong(f"@{key} is {' or '.join(known)}, not {value!r}", number)
-        return value
-
-    def offer(self, *, needed: bool) -> Offer | None:
-        """Return what the line about gateways says."""
-        number, value = self._taken("gateway", needed=needed) or (0, "no")
-        if value == "no":
-            return None
-        kind, *options = value.split(", ")
-        settings: dict[str, object] = {}
-        for option in options:
-            found = _OPTION.fullmatch(option)
-            if found is None or found.lastgroup is None:
-                raise self.wrong(f"@gateway does not know {option!r}", number)
-            word = found[found.lastgroup]
-            if found.lastgroup == "flag":
-                settings[word] = True
-            else:
-                settings[found.lastgroup] = int(word) if word.isdecimal() else word
-        if kind not in {"manager", "submitter"}:
-            raise self.wrong(f"@gateway is manager, submitter or no, not {kind!r}", number)
-        if "hint" in self._lines:
-            settings["hint"] = self._lines.pop("hint")[1]
-        return Offer(kind, **settings)  # type: ignore[arg-type]  # as matched
-
-    def has_no_more(self) -> None:
-        """Raise `BadStatement` for a line that means nothing for such a statement."""
-        for key, (number, _) in self._lines.items():
-            raise self.wrong(f"@{key} does not apply to such a statement", number)
-
-    def _taken(self, key: str, *, needed: bool) -> tuple[int, str] | None:
-        if not needed:
-            return None
-        if key not in self._lines:
-            raise self.wrong(f"@{key} is missing")
-        return self._lines.pop(key)
-
-    def wrong(self, what: str, number: int = 1) -> BadStatement:
-        """Return an error about a line of the file."""
-        return BadStatement(f"{self.file}, line {number}: {what}")
-
-
-def _head(text: str) -> list[str]:
-    """Return the lines of the comment at the head of a file."""
-    lines = text.splitlines()
-    ends = (at for at, line in enumerate(lines) if not line.startswith("--"))
-    return lines[: next(ends, len(lines))]
-
-
-def _call(name: str, text: str, header: _Header) -> tuple[LiteralString, dict[str, str]]:
+def _call(name: str, text: str, header: Header) -> tuple[LiteralString, dict[str, str]]:
     """Return the call of a function, and its parameters with their types."""
     found = _SIGNATURE.search(text)
     if found is None or found[1] != name:

@@ -19,8 +19,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
-from taskq.db.catalogue import Offer
 from taskq.db.connections import Database
+from taskq.db.headers import Offer
 from taskq.db.tokens import hashed
 from taskq.gateway.end_waits import EndWaits
 from taskq.gateway.http.errors import ErrorAnswer

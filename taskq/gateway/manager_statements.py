@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from taskq.db.catalogue import Offer, all_statements
+from taskq.db.catalogue import all_statements
+from taskq.db.headers import Offer
 from taskq.db.stored_spec import check_handler_of
 from taskq.gateway.http.errors import BadRequest
 from taskq.model.errors import NotOverGateway

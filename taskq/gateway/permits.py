@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.db.catalogue import Offer, wakes
+from taskq.db.catalogue import wakes
 from taskq.db.connections import Database, Statements
+from taskq.db.headers import Offer
 from taskq.db.rows import Row
 from taskq.gateway.errors import StatementTooLong
 from taskq.gateway.manager_statements import about, checked, offered

@@ -297,7 +297,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     "taskq.gateway.manager_queries": (
         ("REFUSED_REST_S", "rest of a token whose large statement is refused", "it ends"),
     ),
-    "taskq.db.catalogue": (
+    "taskq.db.headers": (
         ("MOST", "rows that a manager's statement asks for, unless its file says otherwise", "400"),
         ("MOST_S", "manager's statement, unless its file says less", "504"),
     ),

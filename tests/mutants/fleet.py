@@ -34,8 +34,8 @@ FLEET: Final = (
     Mutant(
         "ban-of-a-host-is-one-of-its-site",
         "sql/functions/sessions/ban.sql",
-        "p_sites => case p_kind when 'site' then array[p_name] end",
-        "p_sites => array[p_name]",
+        "p_path, case p_kind when 'site' then array[p_name] end",
+        "p_path, array[p_name]",
         "Agents of a banned host stay, unless their site has the same name.",
         _BANS,
     ),
@@ -50,8 +50,8 @@ FLEET: Final = (
     Mutant(
         "ban-for-a-campaign-drains-all",
         "sql/functions/sessions/ban.sql",
-        "        p_path, p_sites =>",
-        "        '/', p_sites =>",
+        "        p_path, case p_kind",
+        "        '/', case p_kind",
         "A host that cannot run one campaign is lost for all.",
         _CAMPAIGN_BANS,
     ),

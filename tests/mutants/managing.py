@@ -49,7 +49,7 @@ MANAGING: Final = (
     ),
     Mutant(
         "headers-need-not-say-all",
-        "taskq/db/catalogue.py",
+        "taskq/db/headers.py",
         '            raise self.wrong(f"@{key} is missing")',
         "            return None",
         "What nobody has thought of is nobody's, or anybody's, without a word.",

@@ -8,13 +8,12 @@ import pytest
 
 from taskq.db.catalogue import (
     PLANS,
-    BadStatement,
-    Offer,
     all_statements,
     definition,
     find,
     parsed,
 )
+from taskq.db.headers import BadStatement, Offer
 from taskq.db.sql_files import files_of
 
 FUNCTION = """-- f(path, tasks, most): does something.
@@ -49,7 +48,9 @@ def test_each_statement_is_whole(name: str) -> None:
 
 def test_function_is_called_by_its_signature() -> None:
     """Each value is a parameter, with the type that the function takes."""
-    header = "-- @roles manager\n-- @gateway submitter, wakes, up to 5\n-- @repeat once"
+    header = (
+        "-- @roles manager\n-- @gateway submitter, wakes, up to 5\n-- @repeat once\n-- @act ban"
+    )
     statement = parsed("f", FUNCTION.format(header=header), is_function=True)
     assert statement.text == (
         "select moved, last from taskq.f("
@@ -99,6 +100,10 @@ def test_results_have_names(name: str, text: str) -> None:
         ("-- @roles reader\n-- @standby perhaps\n-- @gateway no", 3, "@standby is yes or no"),
         ("-- @roles operator\n-- @gateway manager, once", 3, "@gateway does not know 'once'"),
         ("-- @roles operator\n-- @gateway king", 3, "@gateway is manager, submitter or no"),
+        ("-- @roles operator\n-- @gateway no", 1, "@act is missing"),
+        ("-- @roles operator\n-- @gateway no\n-- @act hop", 4, "@act does not know hop"),
+        ("-- @roles operator\n-- @gateway no\n-- @act no:", 4, "@act does not know no:"),
+        ("-- @roles owner\n-- @act no: x", 3, "@act does not apply to such a statement"),
         ("-- @roles owner\n-- @repeat once", 3, "@repeat does not apply to such a statement"),
         ("-- @roles serving\n-- @standby yes", 3, "@standby does not apply"),
     ],

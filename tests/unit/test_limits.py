@@ -26,7 +26,7 @@ READERS = (
     ("agents", "taskq_agent/http/transport.py"),
     ("", "taskq/model/seed.py"),
     ("", "taskq/model/campaign_checks.py"),
-    ("", "taskq/db/catalogue.py"),
+    ("", "taskq/db/headers.py"),
     ("", "taskq/campaign/filter_*.py"),
     ("", "taskq/upkeep/*.py"),
 )

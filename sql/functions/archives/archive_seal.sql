@@ -2,6 +2,7 @@
 -- with the database's own secret. Index: archive_key_pkey.
 -- @roles operator
 -- @gateway no
+-- @act no: it reads
 create or replace function taskq.archive_seal(p_manifest text)
 returns text
 language plpgsql stable

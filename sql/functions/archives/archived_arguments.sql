@@ -1,6 +1,7 @@
 -- archived_arguments(campaign): the large arguments of an archived campaign, which are blobs. Index: argument_pkey.
 -- @roles operator
 -- @gateway no
+-- @act no: it reads
 -- @plan generic by-key
 create or replace function taskq.archived_arguments(p_campaign bigint)
 returns table (

@@ -2,6 +2,7 @@
 -- archived_tasks(). Index: attempt_pkey.
 -- @roles operator
 -- @gateway no
+-- @act no: it reads
 -- @plan generic by-key
 create or replace function taskq.archived_attempts(p_campaign bigint, p_after bigint, p_upto bigint)
 returns table (

@@ -4,6 +4,7 @@
 -- Index: campaign_path_key, archive_pkey, and those of counts().
 -- @roles operator
 -- @gateway no
+-- @act no: it reads
 -- @plan generic by-key
 create or replace function taskq.archived_campaigns(p_path text)
 returns table (

@@ -2,6 +2,7 @@
 -- archived_tasks(). Those of other attempts do not count. Index: output_pkey, attempt_pkey.
 -- @roles operator
 -- @gateway no
+-- @act no: it reads
 -- @plan generic by-key
 create or replace function taskq.archived_outputs(p_campaign bigint, p_after bigint, p_upto bigint)
 returns table (

@@ -2,6 +2,7 @@
 -- no more than these. Index: spec_pkey.
 -- @roles operator
 -- @gateway no
+-- @act no: it reads
 -- @plan generic by-key
 create or replace function taskq.archived_range(p_campaign bigint, p_after bigint, p_most integer)
 returns bigint

@@ -2,6 +2,7 @@
 -- Index: recipe_pkey.
 -- @roles operator
 -- @gateway no
+-- @act no: it reads
 -- @plan generic by-key
 create or replace function taskq.archived_recipes(p_campaign bigint)
 returns table (

@@ -2,6 +2,7 @@
 -- what is secret; see archived_tasks(). Index: attempt_pkey, session_pkey.
 -- @roles operator
 -- @gateway no
+-- @act no: it reads
 -- @plan generic by-key
 create or replace function taskq.archived_sessions(p_campaign bigint, p_after bigint, p_upto bigint)
 returns table (

@@ -4,6 +4,7 @@
 -- A task that no row knows is done, or is in a span of cancelled ones. Index: spec_pkey, task_pkey, span_pkey.
 -- @roles operator
 -- @gateway no
+-- @act no: it reads
 -- @plan generic by-key
 create or replace function taskq.archived_tasks(p_campaign bigint, p_after bigint, p_upto bigint)
 returns table (

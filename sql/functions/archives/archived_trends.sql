@@ -1,6 +1,7 @@
 -- archived_trends(campaign): how an archived campaign went, a point a minute or less. Index: trend_pkey.
 -- @roles operator
 -- @gateway no
+-- @act no: it reads
 -- @plan generic by-key
 create or replace function taskq.archived_trends(p_campaign bigint)
 returns table (

@@ -12,6 +12,7 @@
 -- results come before or see it. Index: campaign_path_key, and those of counts().
 -- @roles operator
 -- @gateway no
+-- @act archive
 -- @plan generic by-key
 create or replace function taskq.begin_archive(
     p_path text, out archive uuid, out tasks bigint, out begun_at timestamptz)

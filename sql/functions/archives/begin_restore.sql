@@ -16,6 +16,7 @@
 -- Locks: an advisory lock against other restores; sequences, see reserved_ids(). Index: campaign_path_key.
 -- @roles operator
 -- @gateway no
+-- @act no: end_restore() notes it
 create or replace function taskq.begin_restore(
     p_path text,
     p_campaigns text,

@@ -7,6 +7,7 @@
 -- Locks: the campaign's row, and that of the archive. Index: campaign_path_key, archive_pkey.
 -- @roles operator
 -- @gateway no
+-- @act remove
 create or replace function taskq.end_archive(p_path text, p_archive uuid, p_place text, p_digest text, p_remove boolean)
 returns void
 language plpgsql

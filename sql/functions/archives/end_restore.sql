@@ -8,6 +8,7 @@
 -- Locks: the campaign's row. Index: archive_pkey, campaign_path_key, stone_pkey.
 -- @roles operator
 -- @gateway no
+-- @act restore
 create or replace function taskq.end_restore(p_path text, p_manifest text, p_rows bigint)
 returns void
 language plpgsql

@@ -5,6 +5,7 @@
 -- Locks: the row of `retention`. Index: retention_due, campaign_pkey.
 -- @roles operator
 -- @gateway no
+-- @act no: it reads
 create or replace function taskq.next_to_archive(p_holding bigint)
 returns table (
     campaign_id bigint,

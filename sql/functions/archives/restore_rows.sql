@@ -11,6 +11,7 @@
 -- Index: archive_pkey, campaign_path_key, and the primary keys of the tables.
 -- @roles operator
 -- @gateway no
+-- @act no: end_restore() notes it
 -- @plan custom no-jit
 create or replace function taskq.restore_rows(
     p_path text,

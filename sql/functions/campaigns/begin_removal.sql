@@ -11,6 +11,7 @@
 -- @roles manager operator
 -- @gateway submitter
 -- @repeat safe
+-- @act remove
 -- @plan generic by-key
 create or replace function taskq.begin_removal(p_path text)
 returns void

@@ -16,6 +16,7 @@
 -- @roles submitter
 -- @gateway submitter
 -- @repeat safe
+-- @act change
 create or replace function taskq.change_campaign(p_path text, p_spec text)
 returns integer
 language plpgsql

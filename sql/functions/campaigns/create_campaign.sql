@@ -14,6 +14,7 @@
 -- @roles submitter
 -- @gateway submitter
 -- @repeat once
+-- @act no: the campaign has its owner and its time
 create or replace function taskq.create_campaign(p_path text, p_spec text default '{}')
 returns bigint
 language plpgsql

@@ -14,6 +14,7 @@
 -- @roles manager operator
 -- @gateway submitter
 -- @repeat once
+-- @act no: begin_removal() has noted it
 -- @plan generic by-key
 create or replace function taskq.remove_campaign(p_path text)
 returns void

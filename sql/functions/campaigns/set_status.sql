@@ -13,6 +13,7 @@
 -- @roles manager operator
 -- @gateway manager, wakes
 -- @repeat once
+-- @act pause resume cancel
 create or replace function taskq.set_status(p_path text, p_status taskq.campaign_status)
 returns boolean
 language plpgsql

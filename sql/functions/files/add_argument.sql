@@ -9,6 +9,7 @@
 -- @roles submitter
 -- @gateway manager
 -- @repeat safe
+-- @act no: it stores an argument of tasks
 create or replace function taskq.add_argument(p_path text, p_digest text, p_size bigint)
 returns boolean
 language plpgsql

@@ -10,6 +10,7 @@
 -- @roles submitter
 -- @gateway submitter
 -- @repeat safe
+-- @act change
 create or replace function taskq.add_input(
     p_path text, p_name text, p_digest text, p_size bigint
 )

@@ -7,6 +7,7 @@
 -- Locks: the row of the existing blob.
 -- @roles serving submitter
 -- @gateway no
+-- @act no: it stores content, which changes no campaign
 create or replace function taskq.begin_blob(p_digest bytea, p_size bigint)
 returns bigint
 language plpgsql

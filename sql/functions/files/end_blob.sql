@@ -7,6 +7,7 @@
 -- Locks: the blob's row; if two store the same blob, the second waits for the first and then drops its own.
 -- @roles serving submitter
 -- @gateway no
+-- @act no: it stores content, which changes no campaign
 create or replace function taskq.end_blob(p_blob bigint)
 returns void
 language plpgsql

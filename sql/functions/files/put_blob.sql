@@ -7,6 +7,7 @@
 -- Index: blob_digest.
 -- @roles serving submitter
 -- @gateway no
+-- @act no: it stores content, which changes no campaign
 create or replace function taskq.put_blob(p_digest bytea, p_data bytea)
 returns void
 language plpgsql

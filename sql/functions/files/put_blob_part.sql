@@ -7,6 +7,7 @@
 -- Locks: the blob's row, against end_blob(). Index: blob_pkey, blob_part_pkey.
 -- @roles serving submitter
 -- @gateway no
+-- @act no: it stores content, which changes no campaign
 create or replace function taskq.put_blob_part(p_blob bigint, p_part integer, p_data bytea)
 returns void
 language plpgsql

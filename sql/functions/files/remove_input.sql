@@ -7,6 +7,7 @@
 -- @roles submitter
 -- @gateway submitter
 -- @repeat once
+-- @act change
 create or replace function taskq.remove_input(p_path text, p_name text)
 returns integer
 language plpgsql

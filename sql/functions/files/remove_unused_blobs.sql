@@ -11,6 +11,7 @@
 -- Locks: the rows of the blobs. A caller that puts one of them again meanwhile waits, and stores it again.
 -- @roles operator
 -- @gateway no
+-- @act no: it removes what nothing refers to
 create or replace function taskq.remove_unused_blobs(
     p_limit integer,
     p_age_s double precision,

@@ -6,6 +6,7 @@
 -- Index: named_limit_pkey, campaign_named.
 -- @roles operator
 -- @gateway no
+-- @act limit
 create or replace function taskq.remove_limit(p_name text)
 returns integer
 language plpgsql
@@ -29,6 +30,7 @@ begin
     update taskq.campaign c
        set named_limits = array_remove(c.named_limits, p_name)
      where c.campaign_id = any (v_campaigns);
+    perform taskq.note_act('/', 'limit', array[p_name, 'removed']);
     return cardinality(v_campaigns);
 end
 $$;

@@ -12,6 +12,7 @@
 -- @roles manager operator
 -- @gateway manager
 -- @repeat once
+-- @act acknowledge
 create or replace function taskq.acknowledge_trouble(
     p_trouble bigint,
     p_until_s double precision default null,
@@ -78,5 +79,11 @@ begin
        and t.code = v_known.code
        and t.subject = v_known.subject
        and taskq.at_or_below(t.watched, v_known.watched);
+    -- What only those see who may see the whole queue is noted where only they look.
+    perform taskq.note_act(
+        case when v_known.whole then '/' else watched end, 'acknowledge', array_remove(array[
+            code, nullif(subject, watched),
+            case when p_undo then 'taken back' when p_until_s is not null then 'for ' || round(p_until_s) || ' s' end,
+            case when not p_undo then p_note end], null));
 end
 $$;

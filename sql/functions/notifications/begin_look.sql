@@ -10,6 +10,7 @@
 -- Locks: the row of notify_watch; a second caller does not wait.
 -- @roles operator
 -- @gateway no
+-- @act no: keepers look
 create or replace function taskq.begin_look()
 returns table (look bigint, path text, whole boolean, events text[])
 language plpgsql

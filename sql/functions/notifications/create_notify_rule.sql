@@ -10,6 +10,7 @@
 --     there are 100.
 -- @roles operator
 -- @gateway no
+-- @act notify
 create or replace function taskq.create_notify_rule(
     p_name text,
     p_path text,
@@ -29,6 +30,8 @@ begin
     end if;
     insert into taskq.notify_rule (name, path, events, target, after_s, login)
     values (p_name, p_path, p_events, p_target, p_after_s, session_user);
+    -- Without the address: that of a webhook may be a secret.
+    perform taskq.note_act(p_path, 'notify', array[p_name, split_part(p_target, ':', 1)] || p_events);
 exception
     when unique_violation then
         raise exception 'there is a notification rule %; remove it first', p_name using errcode = 'TQ409';

@@ -7,15 +7,17 @@
 -- @roles manager operator
 -- @gateway manager
 -- @repeat once
+-- @act maintain
 create or replace function taskq.end_maintenance(p_maintenance bigint)
 returns boolean
 language plpgsql
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_path text;
 begin
-    perform
-       from taskq.maintenance m
+    select m.path into v_path
+      from taskq.maintenance m
       where m.maintenance_id = p_maintenance
         and taskq.token_covers(m.path)
         for no key update;
@@ -29,6 +31,10 @@ begin
            ended_by = taskq.caller()
      where m.maintenance_id = p_maintenance
        and m.ends > v_now;
-    return found;
+    if found then
+        perform taskq.note_act(v_path, 'maintain', array['window ' || p_maintenance, 'ended']);
+        return true;
+    end if;
+    return false;
 end
 $$;

@@ -13,6 +13,7 @@
 -- Locks: the rule's row. Index: notify_rule_pkey, notify_event_pkey, notify_event_rule.
 -- @roles operator
 -- @gateway no
+-- @act no: keepers send
 create or replace function taskq.end_message(
     p_holder uuid,
     p_rule text,

@@ -20,6 +20,7 @@
 -- Locks: the row of notify_watch for the length of the call. Rules, troubles and events are locked by nobody for long.
 -- @roles operator
 -- @gateway no
+-- @act no: keepers look
 -- @plan generic no-jit
 create or replace function taskq.note_look(p_look bigint, p_looked jsonb, p_found jsonb)
 returns integer

@@ -2,12 +2,19 @@
 -- that is under way arrives. Result: whether there was one.
 -- @roles operator
 -- @gateway no
+-- @act notify
 create or replace function taskq.remove_notify_rule(p_name text)
 returns boolean
 language plpgsql
 as $$
+declare
+    v_path text;
 begin
-    delete from taskq.notify_rule r where r.name = p_name;
-    return found;
+    delete from taskq.notify_rule r where r.name = p_name returning r.path into v_path;
+    if found then
+        perform taskq.note_act(v_path, 'notify', array[p_name, 'removed']);
+        return true;
+    end if;
+    return false;
 end
 $$;

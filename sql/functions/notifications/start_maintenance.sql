@@ -12,6 +12,7 @@
 -- @roles manager operator
 -- @gateway manager
 -- @repeat once
+-- @act maintain
 create or replace function taskq.start_maintenance(
     p_path text,
     p_sites text[],
@@ -50,6 +51,12 @@ begin
             taskq.caller());
     -- The latest stays, so that no id comes again.
     delete from taskq.maintenance m where m.ends < v_now - interval '3 days' and m.maintenance_id < v_id;
+    perform taskq.note_act(
+        p_path, 'maintain', array_remove(array[
+            'window ' || v_id,
+            'sites ' || nullif(array_to_string(p_sites[:20], ', '), ''),
+            'hosts ' || nullif(array_to_string(p_hosts[:20], ', '), ''),
+            p_why], null));
     return v_id;
 exception
     when check_violation or not_null_violation then

@@ -10,6 +10,7 @@
 -- Locks: the rules that are handed out, skipping locked ones. Index: notify_event_waiting; rules are few.
 -- @roles operator
 -- @gateway no
+-- @act no: keepers send
 create or replace function taskq.take_messages(
     p_holder uuid,
     p_host text,

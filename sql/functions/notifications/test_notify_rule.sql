@@ -5,6 +5,7 @@
 -- tests wait already.
 -- @roles operator
 -- @gateway no
+-- @act no: it sends a test, whose event has the login
 create or replace function taskq.test_notify_rule(p_name text)
 returns uuid
 language plpgsql

@@ -9,6 +9,7 @@
 -- Index: campaign_path_key, quota_pkey.
 -- @roles operator
 -- @gateway no
+-- @act give
 create or replace function taskq.give_campaign(p_path text, p_owner text)
 returns integer
 language plpgsql

@@ -11,6 +11,7 @@
 -- Index: quota_pkey, campaign_owner.
 -- @roles operator
 -- @gateway no
+-- @act quota
 create or replace function taskq.set_quota(p_owner text, p_quota jsonb)
 returns integer
 language plpgsql
@@ -18,6 +19,8 @@ as $$
 declare
     v_most constant integer := 1000;
     v_running integer;
+    v_before taskq.quota;
+    v_after taskq.quota;
 begin
     perform taskq.demand_read_committed();
     if jsonb_typeof(p_quota) is distinct from 'object' then
@@ -28,6 +31,7 @@ begin
        and not exists (select from taskq.quota q where q.owner = p_owner) then
         raise exception 'there are % quotas; remove some', v_most using errcode = 'TQ409';
     end if;
+    select q.* into v_before from taskq.quota q where q.owner = p_owner;
     insert into taskq.quota as q (
            owner, max_running, max_waiting, max_bytes, weight, login, set_at)
     values (p_owner, (p_quota ->> 'max_running')::integer, (p_quota ->> 'max_waiting')::bigint,
@@ -63,6 +67,15 @@ begin
        set running_quota = v_running
      where c.owner = p_owner
        and c.running_quota is distinct from v_running;
+    select q.* into v_after from taskq.quota q where q.owner = p_owner;
+    if (v_before.max_running, v_before.max_waiting, v_before.max_bytes, coalesce(v_before.weight, 1))
+       is distinct from (v_after.max_running, v_after.max_waiting, v_after.max_bytes, coalesce(v_after.weight, 1)) then
+        perform taskq.note_act(
+            '/', 'quota', array[p_owner] || array(
+                select format('%s %s', k.name, coalesce(p_quota ->> k.name, 'any'))
+                  from unnest(array['max_running', 'max_waiting', 'max_bytes', 'weight']) as k (name)
+                 where p_quota ? k.name));
+    end if;
     return (select count(*) from taskq.campaign c where c.owner = p_owner);
 exception
     when data_exception or check_violation or not_null_violation then

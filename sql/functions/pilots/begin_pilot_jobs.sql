@@ -12,6 +12,7 @@
 -- @roles manager pilots
 -- @gateway manager, up to 1000000
 -- @repeat once
+-- @act no: the loop of a pilot does what the plan says
 create or replace function taskq.begin_pilot_jobs(
     p_pilot bigint,
     p_holder uuid,

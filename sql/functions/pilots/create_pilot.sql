@@ -8,6 +8,7 @@
 --     is being removed.
 -- @roles operator
 -- @gateway no
+-- @act pilot
 create or replace function taskq.create_pilot(
     p_name text,
     p_path text,
@@ -26,6 +27,7 @@ begin
     values (p_name, left(replace(gen_random_uuid()::text, '-', ''), 8), p_path, p_driver, p_settings)
     on conflict (name) do nothing;
     if found then
+        perform taskq.note_act(p_path, 'pilot', array[p_name, p_driver, 'created']);
         return true;
     end if;
     select p.status into v_status from taskq.pilot p where p.name = p_name for update;
@@ -38,6 +40,7 @@ begin
     update taskq.pilot p
        set path = p_path, driver = p_driver, settings = p_settings
      where p.name = p_name;
+    perform taskq.note_act(p_path, 'pilot', array[p_name, p_driver, 'changed']);
     return false;
 exception
     when check_violation then

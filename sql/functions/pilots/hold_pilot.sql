@@ -11,6 +11,7 @@
 -- @roles manager pilots
 -- @gateway manager
 -- @repeat safe
+-- @act no: the loop of a pilot says that it runs
 create or replace function taskq.hold_pilot(
     p_pilot bigint,
     p_holder uuid,

@@ -18,6 +18,7 @@
 -- @roles manager pilots
 -- @gateway manager
 -- @repeat safe
+-- @act no: the loop of a pilot says what it saw
 create or replace function taskq.note_pilot(
     p_pilot bigint,
     p_holder uuid,

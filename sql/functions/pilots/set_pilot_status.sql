@@ -7,6 +7,7 @@
 -- @roles manager operator
 -- @gateway manager
 -- @repeat once
+-- @act pilot
 create or replace function taskq.set_pilot_status(p_name text, p_status text)
 returns integer
 language plpgsql
@@ -15,7 +16,7 @@ declare
     v_pilot record;
     v_live integer;
 begin
-    select p.pilot_id, p.status into v_pilot
+    select p.pilot_id, p.path, p.status, p.failures into v_pilot
       from taskq.pilot p
      where p.name = p_name
        and taskq.token_covers(p.path)
@@ -32,6 +33,7 @@ begin
        and j.status <> 'ended';
     if p_status = 'removed' and v_live = 0 then
         delete from taskq.pilot p where p.pilot_id = v_pilot.pilot_id;
+        perform taskq.note_act(v_pilot.path, 'pilot', array[p_name, p_status]);
         return 0;
     end if;
     update taskq.pilot p
@@ -41,6 +43,9 @@ begin
            trouble = case when p_status = 'active' then null else p.trouble end,
            retry_at = case when p_status = 'active' then null else p.retry_at end
      where p.pilot_id = v_pilot.pilot_id;
+    if p_status <> v_pilot.status or p_status = 'active' and v_pilot.failures > 0 then
+        perform taskq.note_act(v_pilot.path, 'pilot', array[p_name, p_status]);
+    end if;
     return v_live;
 end
 $$;

@@ -5,6 +5,7 @@
 -- @roles submitter
 -- @gateway submitter
 -- @repeat once
+-- @act no: an index changes only how fast results are read
 create or replace function taskq.drop_index(p_path text, p_part text, p_name text)
 returns boolean
 language plpgsql

@@ -8,6 +8,7 @@
 -- @roles submitter
 -- @gateway submitter
 -- @repeat safe
+-- @act no: an index changes only how fast results are read
 create or replace function taskq.fill_index(
     p_path text, p_part text, p_name text, p_scan integer, out seen bigint, out done bigint)
 language plpgsql

@@ -9,6 +9,7 @@
 -- @roles submitter
 -- @gateway submitter
 -- @repeat safe
+-- @act no: an index changes only how fast results are read
 create or replace function taskq.index_results(p_path text, p_part text, p_name text)
 returns boolean
 language plpgsql

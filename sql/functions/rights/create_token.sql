@@ -9,6 +9,7 @@
 -- Error TQ404: no such campaign. Error TQ409: a token of this name is not revoked.
 -- @roles operator
 -- @gateway no
+-- @act token
 create or replace function taskq.create_token(
     p_kind taskq.token_kind,
     p_name text,
@@ -44,6 +45,7 @@ begin
         raise exception 'there is a token %; revoke it, or choose another name', p_name
             using errcode = 'TQ409';
     end if;
+    perform taskq.note_token(p_paths, array[p_name, p_kind::text, 'created']);
     return v_id;
 end
 $$;

@@ -5,6 +5,7 @@
 -- digest and seal tell agents what they may read.
 -- @roles pickler
 -- @gateway no
+-- @act no: it reads
 create or replace function taskq.may_pickle()
 returns boolean
 language sql stable

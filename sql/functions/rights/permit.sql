@@ -13,6 +13,7 @@
 -- taskq.token_paths, which token_covers() does. Locks: none. Index: token_hash_key, campaign_pkey.
 -- @roles manager
 -- @gateway no
+-- @act no: it checks a token
 create or replace function taskq.permit(
     p_hash bytea, p_kind text, p_paths text[], p_campaigns bigint[], p_quiet boolean,
     p_timeout_s double precision, out kind text, out within boolean, out name text)

@@ -13,6 +13,7 @@
 -- token_name, session_token, task_working.
 -- @roles operator
 -- @gateway no
+-- @act token
 -- @plan by-key
 create or replace function taskq.revoke_token(
     p_name text,
@@ -22,12 +23,12 @@ create or replace function taskq.revoke_token(
 language plpgsql
 as $$
 declare
-    v_token bigint;
+    v_token record;
     v_ended bigint[];
 begin
     sessions := 0;
     attempts := 0;
-    select t.token_id into v_token
+    select t.token_id, t.kind, t.paths into v_token
       from taskq.token t
      where t.name = p_name
        and t.revoked_at is null
@@ -40,12 +41,12 @@ begin
     end if;
     update taskq.token t
        set revoked_at = clock_timestamp()
-     where t.token_id = v_token;
+     where t.token_id = v_token.token_id;
 
     with living as materialized (
         select s.session_id
           from taskq.session s
-         where s.token_id = v_token
+         where s.token_id = v_token.token_id
            and s.ended_at is null
          order by s.session_id
            for no key update
@@ -60,5 +61,6 @@ begin
     sessions := cardinality(v_ended);
     select coalesce(sum(taskq.give_back(e.session_id, 'released')), 0) into attempts
       from unnest(v_ended) as e (session_id);
+    perform taskq.note_token(v_token.paths, array[p_name, v_token.kind::text, 'revoked']);
 end
 $$;

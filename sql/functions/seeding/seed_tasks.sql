@@ -8,6 +8,7 @@
 -- @roles submitter
 -- @gateway manager, wakes
 -- @repeat safe
+-- @act no: tasks have their time, and the campaign its owner
 create or replace function taskq.seed_tasks(
     p_path text, p_tasks text, p_on_conflict text, p_named integer,
     out added integer, out conflicts integer, out named jsonb)

@@ -5,6 +5,7 @@
 -- @roles submitter
 -- @gateway manager, wakes
 -- @repeat safe
+-- @act no: tasks have their time, and the campaign its owner
 create or replace function taskq.submit(
     p_path text, p_tasks text, p_on_conflict text default 'fail')
 returns integer

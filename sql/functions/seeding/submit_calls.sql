@@ -7,6 +7,7 @@
 -- @roles submitter
 -- @gateway manager, wakes
 -- @repeat safe
+-- @act no: tasks have their time, and the campaign its owner
 create or replace function taskq.submit_calls(p_path text, p_campaign bigint, p_tasks text)
 returns table (key text, task_id bigint, added integer)
 language plpgsql

@@ -10,6 +10,7 @@
 -- Locks: two advisory locks until the commit; waits for none.
 -- @roles submitter operator gateway
 -- @gateway no
+-- @act no: it wakes agents, and changes nothing
 create or replace function taskq.announce_tasks()
 returns boolean
 language plpgsql

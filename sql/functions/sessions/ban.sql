@@ -18,6 +18,7 @@
 -- @roles manager operator
 -- @gateway manager, whole
 -- @repeat once
+-- @act ban
 create or replace function taskq.ban(
     p_kind text,
     p_name text,
@@ -77,9 +78,8 @@ begin
                     else taskq.note_bans(
                         case p_kind when 'host' then array[p_name] end,
                         case p_kind when 'site' then array[p_name] end) end;
-    v_noted := v_noted + taskq.drain_sessions(
-        p_path, p_sites => case p_kind when 'site' then array[p_name] end,
-        p_hosts => case p_kind when 'host' then array[p_name] end);
+    v_noted := v_noted + taskq.drain_found(
+        p_path, case p_kind when 'site' then array[p_name] end, null, case p_kind when 'host' then array[p_name] end);
     perform taskq.note_act(p_path, 'ban', array[p_kind || ' ' || p_name, p_why]);
     return v_noted;
 end

@@ -11,6 +11,7 @@
 -- Locks: the sessions, in their order. Index: session_open.
 -- @roles operator
 -- @gateway no
+-- @act drain
 create or replace function taskq.drain_sessions(
     p_path text,
     p_sites text[] default null,
@@ -23,36 +24,17 @@ language plpgsql
 as $$
 declare
     v_drained integer;
-    v_found bigint[];
 begin
     perform taskq.campaign_id(p_path);
-    v_found := array(
-        select s.session_id
-          from taskq.session s
-          join taskq.campaign c on c.campaign_id = s.campaign_id
-         where s.ended_at is null
-           and not s.drain
-           and (p_sites is null or s.site = any (p_sites))
-           and (p_agents is null or s.agent = any (p_agents))
-           and (p_hosts is null or s.host = any (p_hosts))
-           and taskq.at_or_below(c.path, p_path));
-    if p_dry_run then
-        return cardinality(v_found);
+    v_drained := taskq.drain_found(p_path, p_sites, p_agents, p_hosts, p_dry_run);
+    if v_drained > 0 and not p_dry_run then
+        perform taskq.note_act(
+            p_path, 'drain', array_remove(array[
+                'sites ' || array_to_string(p_sites[:20], ', '),
+                'hosts ' || array_to_string(p_hosts[:20], ', '),
+                'agents ' || array_to_string(p_agents[:20], ', '),
+                v_drained || ' drained'], null));
     end if;
-    with found as materialized (
-        select s.session_id
-          from taskq.session s
-         where s.session_id = any (v_found)
-           and s.ended_at is null
-           and not s.drain
-         order by s.session_id
-           for no key update
-    )
-    update taskq.session s
-       set drain = true
-      from found f
-     where s.session_id = f.session_id;
-    get diagnostics v_drained = row_count;
     return v_drained;
 end
 $$;

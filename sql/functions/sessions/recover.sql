@@ -21,6 +21,7 @@
 -- of the brake. Index: campaign_path_key, attempt_unsuccessful, task_pkey, session_open, task_working, delta_xid.
 -- @roles operator
 -- @gateway no
+-- @act recover retry
 -- @plan generic by-key
 create or replace function taskq.recover(
     p_path text,
@@ -44,6 +45,7 @@ declare
     v_ended bigint[];
     v_left bigint[];
     v_session bigint;
+    v_began boolean;
 begin
     perform taskq.campaign_id(p_path);
     perform taskq.mend_sequences(null);
@@ -70,6 +72,11 @@ begin
          group by a.campaign_id
          order by a.campaign_id
     loop
+        -- What is retried in all campaigns is one act.
+        if v_began is null then
+            perform taskq.note_act(p_path, 'retry', array['recover']);
+            v_began := true;
+        end if;
         perform taskq.retry(v_failed.campaign_id, 'failed', null, v_failed.tasks, 0, null);
     end loop;
 
@@ -129,6 +136,11 @@ begin
            where d.xid = pg_current_xact_id()
            group by c.path
       ) m;
+    if sessions > 0 or campaigns @? '$[*].handed_out ? (@ > 0)' then
+        perform taskq.note_act(
+            p_path, 'recover', array_remove(array['site ' || p_site, sessions || ' sessions'], null),
+            (select taskq.total((m.campaign ->> 'handed_out')::bigint) from jsonb_array_elements(campaigns) as m (campaign)));
+    end if;
     if p_dry_run then
         -- A code that ends in 000 would match all codes of its class, which are ours.
         raise exception 'undone' using errcode = 'TQ001';

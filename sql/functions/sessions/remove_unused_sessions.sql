@@ -10,6 +10,7 @@
 -- Locks: the rows of the sessions, skipping locked ones. Index: session_ended, session_pkey.
 -- @roles operator
 -- @gateway no
+-- @act no: it removes what nothing refers to
 create or replace function taskq.remove_unused_sessions(
     p_limit integer,
     p_age_s double precision,

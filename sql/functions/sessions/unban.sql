@@ -9,6 +9,7 @@
 -- @roles manager operator
 -- @gateway manager, whole
 -- @repeat once
+-- @act unban
 create or replace function taskq.unban(p_kind text, p_name text, p_path text default null)
 returns boolean
 language plpgsql

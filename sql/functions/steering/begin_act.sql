@@ -9,6 +9,7 @@
 -- @roles manager operator
 -- @gateway manager
 -- @repeat safe
+-- @act cancel retry prioritise
 create or replace function taskq.begin_act(p_path text, p_verb text, p_what text[])
 returns void
 language plpgsql

@@ -16,6 +16,7 @@
 -- @roles manager operator
 -- @gateway manager
 -- @repeat once
+-- @act cancel
 -- @plan custom by-key
 create or replace function taskq.cancel(
     p_campaign bigint,

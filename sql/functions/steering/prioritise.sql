@@ -15,6 +15,7 @@
 -- @roles manager operator
 -- @gateway manager
 -- @repeat once
+-- @act prioritise
 -- @plan custom by-key
 create or replace function taskq.prioritise(
     p_campaign bigint,

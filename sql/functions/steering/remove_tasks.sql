@@ -17,6 +17,7 @@
 -- @roles manager operator
 -- @gateway submitter
 -- @repeat once
+-- @act no: begin_removal() has noted it
 -- @plan generic by-key
 create or replace function taskq.remove_tasks(
     p_campaign bigint, p_after bigint, p_limit integer, out moved integer, out last bigint)

@@ -13,6 +13,7 @@
 -- @roles manager operator
 -- @gateway manager, wakes
 -- @repeat once
+-- @act retry
 -- @plan custom by-key
 create or replace function taskq.retry(
     p_campaign bigint,

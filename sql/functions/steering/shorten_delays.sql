@@ -8,6 +8,7 @@
 -- @roles submitter
 -- @gateway submitter
 -- @repeat safe
+-- @act no: change_campaign() has noted the backoff
 -- @plan custom by-key
 create or replace function taskq.shorten_delays(
     p_campaign bigint,

@@ -10,6 +10,7 @@
 -- @roles manager operator
 -- @gateway manager
 -- @repeat safe
+-- @act no: it reads
 -- @plan generic by-key
 create or replace function taskq.to_cancel(p_path text)
 returns bigint[]

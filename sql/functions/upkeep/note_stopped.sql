@@ -9,6 +9,7 @@
 -- @roles serving submitter operator pilots
 -- @gateway submitter
 -- @repeat safe
+-- @act no: a program says that it ended by an error
 create or replace function taskq.note_stopped(p_program text, p_host text, p_why text)
 returns void
 language plpgsql

@@ -22,8 +22,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from taskq.db.catalogue import Offer
 from taskq.db.connections import Database
+from taskq.db.headers import Offer
 from taskq.gateway.permits import PermittedQueries, permit
 from taskq.gateway.web.access import Viewer
 from taskq.gateway.web.act import Act

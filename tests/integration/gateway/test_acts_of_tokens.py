@@ -27,7 +27,10 @@ def test_token_is_named_and_sees_the_acts_of_its_part_only(
             theirs.rows("acts", path="/", verbs=None, most=10)
         with pytest.raises(Forbidden, match="is not for"):
             theirs.rows("begin_act", path="/other-part", verb="cancel", what=["x"])
-    assert [(it.verb, it.path, it.who, it.what) for it in found] == [
+    assert [(it.verb, it.path, it.who, it.what) for it in found if it.verb != "token"] == [
         ("pause", realm.path, "night-shift", []),
         ("pause", "/", None, None),
     ]
+    made = [it for it in found if it.verb == "token"]
+    assert {it.path for it in made} == {realm.path}
+    assert ["night-shift", "manager", "created"] in [it.what for it in made]
