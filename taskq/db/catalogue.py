@@ -14,6 +14,7 @@ its name. The comment at the head of the file describes it, in lines for machine
         paged         answers may have fewer rows than asked for; the caller goes on after the last
         quiet         no rows, instead of an error, about campaigns that the token is not for
         whole         about the whole queue: for tokens that are for all of it
+        own           without a `path` about all that the token is for, which the statement sees to
         wakes         afterwards there may be tasks for waiting agents
         waits         `?wait_s` has it answered when one of its tasks has ended, see `end_waits`
         up to N       the most rows or tasks that a caller may ask for, if not `MOST`

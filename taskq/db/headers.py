@@ -19,7 +19,7 @@ MOST_S: Final = 30.0
 _KEYS: Final = frozenset({"roles", "standby", "gateway", "repeat", "act", "hint", "plan"})
 _LINE: Final = re.compile(r"-- ?@(\w*) *(.*)")
 _OPTION: Final = re.compile(
-    r"(?P<flag>paged|quiet|whole|wakes|waits)|up to (?P<most>\d+)|within (?P<timeout_s>\d+) s"
+    r"(?P<flag>paged|quiet|whole|own|wakes|waits)|up to (?P<most>\d+)|within (?P<timeout_s>\d+) s"
     r"|instead (?P<instead>\w+)"
 )
 
@@ -36,6 +36,7 @@ class Offer:
     paged: bool = False
     quiet: bool = False
     whole: bool = False
+    own: bool = False
     wakes: bool = False
     waits: bool = False
     most: int = MOST

@@ -35,7 +35,7 @@ def checked(name: str, values: dict[str, Any]) -> None:
     if values.keys() != wanted:
         raise BadRequest(f"{name} takes {', '.join(sorted(wanted)) or 'nothing'}, by these names")
     for parameter in _PATHS & wanted:
-        if values[parameter] is not None or not offered(name).whole:
+        if values[parameter] is not None or not (offered(name).whole or offered(name).own):
             check_path(str(values[parameter]))
     for parameter in _COUNTS & wanted:
         if type(values[parameter]) is not int or not 0 <= values[parameter] <= offered(name).most:
@@ -54,5 +54,6 @@ def about(name: str, values: dict[str, Any]) -> tuple[list[str], list[int]]:
     """Return the campaigns that a statement is about: by paths, and by ids."""
     if offered(name).whole:
         return ["/"], []
-    paths = [str(values[path]) for path in sorted(_PATHS & values.keys())]
+    named = [values[path] for path in sorted(_PATHS & values.keys())]
+    paths = [str(path) for path in named if path is not None or not offered(name).own]
     return paths, [values["campaign"]] if "campaign" in values else []

@@ -66,6 +66,20 @@ OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "TQ409",
     ),
     (
+        "sql/functions/sessions/ban.sql",
+        r"v_most_of_part .* := (\d+)",
+        "",
+        "bans at the campaigns of a token for a part",
+        "TQ409",
+    ),
+    (
+        "sql/functions/sessions/ban.sql",
+        r"v_most_campaigns_of_part .* := (\d+)",
+        "",
+        "... of one host or site",
+        "TQ409",
+    ),
+    (
         "sql/functions/owners/set_quota.sql",
         r"1 to (\d+) char",
         "_CHARS",

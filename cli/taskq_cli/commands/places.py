@@ -83,16 +83,17 @@ def ban(
     """Ban places, or say what that would do; ask first about those that nobody has seen."""
     plural = f"{kind}s"
     with invocation.client() as client:
-        agents = Counter(getattr(agent, kind) for agent in client.agents("/", limit=_MOST_AGENTS))
+        there = client.agents(campaign, limit=_MOST_AGENTS)
+        agents = Counter(getattr(agent, kind) for agent in there)
         if unknown := [name for name in names if name not in agents]:
-            unknown = _unseen(client, kind, unknown)
+            unknown = _unseen(client, kind, unknown, campaign or "/")
         from_path = campaign or "/"
         if campaign is not None:
             client.campaign(campaign)
         for_it = "" if from_path == "/" else f" for {from_path}"
         if dry_run:
-            there = counted(sum(agents[name] for name in names), "agent")
-            would = f"{counted(len(names), kind)} would be banned{for_it}, with {there}"
+            affected = counted(sum(agents[name] for name in names), "agent")
+            would = f"{counted(len(names), kind)} would be banned{for_it}, with {affected}"
             new = f", {one_line(', '.join(unknown))} unknown so far" if unknown else ""
             record = {plural: list(names), "unknown": unknown, "dry_run": True}
             write_record(invocation.output, record, f"{would}{new}; nothing was changed.")
@@ -125,9 +126,9 @@ def _places(client: Client, kind: PlaceKind, path: str) -> list[Place]:
     return client.fleet.hosts(path) if kind == "host" else client.fleet.sites(path)
 
 
-def _unseen(client: Client, kind: PlaceKind, names: Sequence[str]) -> list[str]:
+def _unseen(client: Client, kind: PlaceKind, names: Sequence[str], path: str) -> list[str]:
     """Return the names of places where no agent works, and where none lately made an attempt."""
-    seen = {place.name for place in _places(client, kind, "/")}
+    seen = {place.name for place in _places(client, kind, path)}
     seen |= {ban.name for ban in client.fleet.bans() if ban.kind == kind}
     return [name for name in names if name not in seen]
 

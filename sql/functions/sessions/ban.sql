@@ -9,14 +9,15 @@
 --     reason, with the answer to their next heartbeat, and work on what they hold.
 -- Error TQ400: not such a kind, name, reason or time. Error TQ404: no such campaign. Error TQ409: there are 1,000 bans,
 --     and none has ended; else the one that ended first makes room. Or the host or site is banned for 16 campaigns:
---     its agents get their list with each heartbeat.
+--     its agents get their list with each heartbeat. Of these, a token for a part may have 100, and 4 of one host or
+--     site, so that it leaves room to others.
 --
 -- Moves no task, and no claim or report reads it; it costs as much as drain_sessions(). For a session that is
 -- being opened meanwhile see drain_banned().
 --
 -- Locks: the ban's row; the sessions, in their order. Index: ban_pkey, session_open.
 -- @roles manager operator
--- @gateway manager, whole
+-- @gateway manager
 -- @repeat once
 -- @act ban
 create or replace function taskq.ban(
@@ -32,6 +33,12 @@ as $$
 declare
     v_most constant integer := 1000;
     v_most_campaigns constant integer := 16;
+    -- A token for a part.
+    v_is_of_part constant boolean := not taskq.token_covers('/');
+    v_most_of_part constant integer := 100;
+    v_most_campaigns_of_part constant integer := 4;
+    v_held bigint;
+    v_held_there bigint;
     v_now constant timestamptz := clock_timestamp();
     v_noted integer;
 begin
@@ -45,6 +52,18 @@ begin
             using errcode = 'TQ400';
     end if;
     perform taskq.campaign_id(p_path);
+    if v_is_of_part then
+        select count(*), count(*) filter (where b.kind = p_kind and b.name = p_name) into v_held, v_held_there
+          from taskq.ban b
+         where (b.until > v_now) is not false
+           and taskq.token_covers(b.path)
+           and (b.kind, b.name, b.path) <> (p_kind, p_name, p_path);
+        if v_held >= v_most_of_part or v_held_there >= v_most_campaigns_of_part then
+            raise exception 'a token for a part has at most % bans, and % of one %; lift some, or ban for a campaign'
+                            ' above them', v_most_of_part, v_most_campaigns_of_part, p_kind
+                using errcode = 'TQ409';
+        end if;
+    end if;
     if p_path <> '/'
        and (select count(*)
               from taskq.ban b

@@ -19,7 +19,7 @@ from taskq.diagnosis.troubles import SNOOZES, KnownTrouble, Troubles, read_troub
 from taskq.gateway.web.act import Act
 from taskq.gateway.web.bans import PLACE_FIELDS, ban, unban
 from taskq.gateway.web.rendering import address
-from taskq.model.errors import Forbidden, NotFound, UsageError
+from taskq.model.errors import NotFound, UsageError
 from taskq.model.seed import PRIORITY_RANGE, RETRIABLE, check_path
 from taskq.model.views import Status
 from taskq.model.words import counted, duration
@@ -57,8 +57,6 @@ def look(queries: Queries, fields: Mapping[str, str], *, whole: bool) -> Act:
     if verb in {"acknowledge", "snooze", "reopen"}:
         return _of_trouble(queries, verb, path, fields, whole=whole)
     if verb in {"ban", "unban"}:
-        if not whole:
-            raise Forbidden("to ban hosts and sites and to lift bans, a token for / is needed")
         return (ban if verb == "ban" else unban)(queries, path, fields)
     if verb not in _VERBS:
         raise UsageError(f"there is no such act: {verb!r:.80}")

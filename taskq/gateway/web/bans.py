@@ -1,4 +1,4 @@
-"""Acts of viewers on hosts and sites: a ban, and its end. For tokens of the whole queue."""
+"""Acts of viewers on hosts and sites: a ban, and its end, for campaigns that their token is for."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ban(queries: Queries, path: str, fields: Mapping[str, str]) -> Act:
         _agents(queries, path, kind, name),
         f"{kind}",
         run,
-        back=_back(kind),
+        back=_back(kind, path),
         notes=[
             "Agents there finish what they have, and claim no more of it.",
             f"Agents that start there are refused, with the reason: {why}",
@@ -50,6 +50,7 @@ def ban(queries: Queries, path: str, fields: Mapping[str, str]) -> Act:
 def unban(queries: Queries, path: str, fields: Mapping[str, str]) -> Act:
     """Return the act that lifts the ban of a place, for a campaign or with `/` that for all."""
     kind, name = _place(fields)
+    agents = _agents(queries, path, kind, name)
     bans = Fleet(queries).bans()
     held = [it for it in bans if (it.kind, it.name, it.path) == (kind, name, path)]
     if not held:
@@ -63,10 +64,10 @@ def unban(queries: Queries, path: str, fields: Mapping[str, str]) -> Act:
         f"Lift the ban of the {kind} {name}?",
         path,
         ("taskq", kind, "unban", "--campaign", path, name),
-        _agents(queries, path, kind, name),
+        agents,
         f"{held[0].banned_at.isoformat()}",
         run,
-        back=_back(kind),
+        back=_back(kind, path),
         notes=[held[0].about],
         thing="agent",
         button="Lift the ban",
@@ -88,5 +89,5 @@ def _agents(queries: Queries, path: str, kind: PlaceKind, name: str) -> int:
     return sum(row["agents"] for row in rows if row[kind] == name)
 
 
-def _back(kind: PlaceKind) -> str:
-    return address("/hosts" if kind == "host" else "/sites", path="/")
+def _back(kind: PlaceKind, path: str) -> str:
+    return address("/hosts" if kind == "host" else "/sites", path=path)

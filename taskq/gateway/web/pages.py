@@ -209,7 +209,8 @@ class Pages:
             **self._common(asked, kind),
             columns=places_table.columns("host" if kind == "hosts" else "site"),
             places=places[turn.first : turn.first + PAGE_ROWS],
-            bans=asked.acts and asked.viewer.may("/"),
+            bans=asked.acts,
+            may=asked.viewer.may,
             striking=[place for place in places if place.verdict][:MOST_VERDICTS],
             turn=turn,
         )

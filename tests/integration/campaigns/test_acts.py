@@ -109,7 +109,7 @@ def test_changes_bans_owners_and_removals_are_known_with_what(
         ("change", "/x", ["cores", "handler"], 0),
         ("change", "/x", ["input receptor"], 0),
         ("ban", "/x/a", ["host n1", "its disk is full"], 0),
-        ("unban", "/", ["host n1"], 0),
+        ("unban", "/x/a", ["host n1"], 0),
         ("give", "/x/b", ["anna"], 0),
         ("remove", "/x/c", [], 30),
     ]

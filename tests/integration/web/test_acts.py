@@ -187,14 +187,14 @@ def test_trouble_is_acknowledged_under_the_name_of_the_token(
     assert other.get("/act", do="reopen", **about).status == 403
 
 
-def test_hosts_are_banned_with_tokens_of_the_whole_queue(
+def test_hosts_are_banned_for_all_with_tokens_of_the_whole_queue(
     acting: WebProcess, viewer: Viewer, shown: Client, path: str
 ) -> None:
     """Under the name of the token; the ban is for a day, and is lifted by the page of the hosts."""
     host = f"n-{secrets.token_hex(4)}{HOSTILE}"
     fail(shown, path, 3, host=host)
     about = {"kind": "host", "name": host, "why": HOSTILE}
-    assert viewer.get("/act", do="ban", path=path, **about).status == 403
+    assert viewer.get("/act", do="ban", path="/", **about).status == 403
     whole = Viewer(acting, shown, "/")
     form = whole.form(do="ban", path="/", **about)
     assert viewer.send(form).status == 403
@@ -204,9 +204,25 @@ def test_hosts_are_banned_with_tokens_of_the_whole_queue(
     assert ban.until is not None
     assert "\u202e" not in log_of(acting)
     assert whole.get("/act", do="unban", path=path, kind="host", name=host).status == 404
+    assert viewer.get("/act", do="unban", path="/", kind="host", name=host).status == 403
     assert whole.send(whole.form(do="unban", path="/", kind="host", name=host)).status == 200
     assert host not in [it.name for it in shown.fleet.bans()]
     assert whole.get("/act", do="ban", kind="rack", name=host).status == 400
+
+
+def test_hosts_are_banned_for_its_campaign_with_a_token_of_a_part(
+    viewer: Viewer, shown: Client, path: str
+) -> None:
+    """The page of its hosts offers to lift that ban, and not one that holds for all."""
+    host = f"n-{secrets.token_hex(4)}"
+    fail(shown, path, 3, host=host)
+    place = {"kind": "host", "name": host}
+    assert viewer.send(viewer.form(do="ban", path=path, why="its disk", **place)).status == 200
+    (ban,) = [it for it in shown.fleet.bans() if it.name == host]
+    assert (ban.login, ban.path, ban.why) == (viewer.name, path, "its disk")
+    assert f"Lift the ban of {host}" in viewer.get("/hosts", path=path).text
+    assert viewer.send(viewer.form(do="unban", path=path, **place)).status == 200
+    assert host not in [it.name for it in shown.fleet.bans()]
 
 
 @pytest.mark.thorough
