@@ -50,51 +50,60 @@ declare
          where p_path <> '/'
            and (c.path = p_path or c.path > p_path || '/' and c.path < p_path || '0')
          limit v_few);
+    -- Sums of removed campaigns stay for a while; of a few campaigns it is known that they are there.
+    v_is_looked_up constant boolean :=
+        'campaign' = any (p_per) or p_path = '/' or cardinality(v_ids) = v_few;
 begin
     return query
-        select case when 'campaign' = any (p_per) then c.path end, s.host, s.site, s.release, s.starts, s.outcome,
-               s.sort, taskq.total(s.attempts), sum(s.run_s), sum(s.core_s), sum(s.logs), sum(s.squares),
-               taskq.total(s.numbers), sum(s.number_sum), sum(s.number_squares), min(s.first_task),
-               max(s.last_task), min(s.first_at), max(s.last_at)
-          from (
-              -- First the many rows.
-              select e.campaign_id,
-                     case when 'host' = any (p_per) then e.host end as host,
-                     case when 'site' = any (p_per) then e.site end as site,
-                     case when 'release' = any (p_per) then e.release end as release,
-                     case when 'time' = any (p_per) then e.since end as starts,
-                     e.outcome, e.sort, taskq.total(e.attempts) as attempts,
-                     taskq.total(e.run_ms) / 1000.0::double precision as run_s,
-                     taskq.total(e.core_ms) / 1000.0::double precision as core_s, sum(e.logs) as logs,
-                     sum(e.squares) as squares, taskq.total(e.numbers) as numbers,
-                     sum(e.number_sum) as number_sum, sum(e.number_squares) as number_squares,
-                     min(e.first_task) as first_task, max(e.last_task) as last_task, min(e.first_at) as first_at,
-                     max(e.last_at) as last_at
-                from taskq.end_sum e
-               where (p_since is null
-                      or e.since >= date_trunc('hour', p_since, 'UTC')
-                     and (e.grain = 'hour' or e.since >= taskq.ten_minutes(p_since)))
-                 and (p_places is null
-                      or case when 'host' = any (p_per) then e.host else e.site end = any (p_places))
-                 and ('current' <> all (p_per)
-                      or not exists (
-                             select from taskq.refused r
-                              where r.campaign_id = e.campaign_id and r.since > e.since)
-                     and not exists (
-                             select
-                               from taskq.ban b
-                               join taskq.campaign k on k.campaign_id = e.campaign_id
-                              where b.name = case b.kind when 'host' then e.host else e.site end
-                                and b.until between e.since and statement_timestamp()
-                                and taskq.at_or_below(k.path, b.path)))
-                 and (p_path = '/' or cardinality(v_ids) = v_few or e.campaign_id = any (v_ids))
-               group by e.campaign_id, 2, 3, 4, 5, e.outcome, e.sort
-          ) s
-         cross join lateral taskq.campaign_of(s.campaign_id) c
-         where v_top = any (c.lineage)
+        with many as materialized (
+            select case when v_is_looked_up then e.campaign_id end as campaign_id,
+                   case when 'host' = any (p_per) then e.host end as host,
+                   case when 'site' = any (p_per) then e.site end as site,
+                   case when 'release' = any (p_per) then e.release end as release,
+                   case when 'time' = any (p_per) then e.since end as starts,
+                   e.outcome, e.sort, taskq.total(e.attempts) as attempts,
+                   taskq.total(e.run_ms) / 1000.0::double precision as run_s,
+                   taskq.total(e.core_ms) / 1000.0::double precision as core_s, sum(e.logs) as logs,
+                   sum(e.squares) as squares, taskq.total(e.numbers) as numbers,
+                   sum(e.number_sum) as number_sum, sum(e.number_squares) as number_squares,
+                   min(e.first_task) as first_task, max(e.last_task) as last_task, min(e.first_at) as first_at,
+                   max(e.last_at) as last_at
+              from taskq.end_sum e
+             where (p_since is null
+                    or e.since >= date_trunc('hour', p_since, 'UTC')
+                   and (e.grain = 'hour' or e.since >= taskq.ten_minutes(p_since)))
+               and (p_places is null
+                    or case when 'host' = any (p_per) then e.host else e.site end = any (p_places))
+               and ('current' <> all (p_per)
+                    or not exists (
+                           select from taskq.refused r
+                            where r.campaign_id = e.campaign_id and r.since > e.since)
+                   and not exists (
+                           select
+                             from taskq.ban b
+                             join taskq.campaign k on k.campaign_id = e.campaign_id
+                            where b.name = case b.kind when 'host' then e.host else e.site end
+                              and b.until between e.since and statement_timestamp()
+                              and taskq.at_or_below(k.path, b.path)))
+               and (p_path = '/' or cardinality(v_ids) = v_few or e.campaign_id = any (v_ids))
+             group by 1, 2, 3, 4, 5, 6, 7
+        ), known as materialized (
+            -- Each campaign once, not for each sum.
+            select d.campaign_id, c.path
+              from (select distinct m.campaign_id from many m) d
+             cross join lateral taskq.campaign_of(d.campaign_id) c
+             where v_top = any (c.lineage)
+        )
+        select case when 'campaign' = any (p_per) then k.path end, m.host, m.site, m.release, m.starts, m.outcome,
+               m.sort, taskq.total(m.attempts), sum(m.run_s), sum(m.core_s), sum(m.logs), sum(m.squares),
+               taskq.total(m.numbers), sum(m.number_sum), sum(m.number_squares), min(m.first_task),
+               max(m.last_task), min(m.first_at), max(m.last_at)
+          from many m
+          left join known k on k.campaign_id = m.campaign_id
+         where k.campaign_id is not null or not v_is_looked_up
          group by 1, 2, 3, 4, 5, 6, 7
-        having taskq.total(s.attempts) > 0
-         order by sum(s.core_s) desc, taskq.total(s.attempts) desc, 1, 2, 3, 4, 5, 6, 7
+        having taskq.total(m.attempts) > 0
+         order by sum(m.core_s) desc, taskq.total(m.attempts) desc, 1, 2, 3, 4, 5, 6, 7
          limit p_most;
 end
 $$;
