@@ -204,15 +204,23 @@ def namesakes(
     if len(sites) < 2:  # noqa: PLR2004
         return (), ()
     fails = sorted(site for site, its in sites.items() if is_failing(judged.comparison(name, its)))
-    well = sorted(site for site, its in sites.items() if site not in fails and _mostly_done(its))
+    classes: Counter[str | None] = Counter()
+    for site in fails:
+        for it in sites[site]:
+            classes[it.error_class] += it.attempts * (it.outcome in BAD)
+    worst = max(classes, key=classes.__getitem__, default=None)
+    well = sorted(
+        site for site, its in sites.items() if site not in fails and _hardly_fails_so(its, worst)
+    )
     return (fails, well) if fails and well else ((), ())
 
 
-def _mostly_done(groups: Iterable[AttemptGroup]) -> bool:
+def _hardly_fails_so(groups: Iterable[AttemptGroup], error_class: str | None) -> bool:
+    """Return whether more attempts succeed than end in a class; what else fails is no matter."""
     done = bad = 0
     for group in groups:
         done += group.attempts * (group.outcome == "done")
-        bad += group.attempts * (group.outcome in BAD)
+        bad += group.attempts * (group.outcome in BAD and group.error_class == error_class)
     return done > bad
 
 

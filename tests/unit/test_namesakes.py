@@ -39,6 +39,16 @@ def test_name_of_two_machines_that_both_fail_is_banned() -> None:
     assert (found.shared, found.proposal) == ([], ban)
 
 
+def test_other_failures_than_those_of_the_bad_machine_do_not_hide_the_healthy_one() -> None:
+    """Such as where most attempts of a campaign fail everywhere."""
+    everywhere = [failed(f"n{n}", 90, "exit-15", "east" if n % 2 else "west") for n in range(6)]
+    twins = [group("node01", attempts=30, site="west"), failed("node01", 60, "exit-15", "west")]
+    sample = [*farm(), *everywhere, *twins, failed("node01", 80, "exit-127", "east")]
+    host = node01(sample)
+    assert host.is_failing
+    assert host.proposal == "taskq agent drain --host node01 --site east"
+
+
 def test_host_of_one_site_has_no_namesake() -> None:
     """However much of its work succeeds."""
     host = node01(
