@@ -77,7 +77,7 @@ LIBRARY: Final = (
     Mutant(
         "repeated-claim-goes-elsewhere",
         "taskq/dispatch/exchange.py",
-        "if not claim.aimed and lease == claim.exchange.lease and campaign not in self._faults:",
+        "if not claim.aimed and lease == claim.exchange.lease and campaign not in left_out:",
         "if False:",
         "A claim that is repeated may go to another campaign, where nothing is known of it.",
         ("tests/unit/test_exchanging.py",),
