@@ -46,7 +46,7 @@ def sides(draw: random.Random, file: Draw) -> tuple[Sequence[Any], Sequence[Any]
 
 @pytest.mark.parametrize("file", FILES)
 def test_file_without_groups_explains_no_time(file: str) -> None:
-    """Drawn places of drawn files: what moved there did for another reason, and is said."""
+    """Drawn places of drawn files: what moved there did for another reason, and explain says so."""
     said = [order(*sides(random.Random(seed), FILES[file])) for seed in range(200)]
     assert not any(said)
 
