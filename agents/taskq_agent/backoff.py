@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Callable, Collection, Dict, Optional, Tuple
+from typing import Callable, Collection, Dict, Optional, Set, Tuple
 
 from taskq_agent.protocol import MAX_WITHOUT
 
@@ -95,6 +95,10 @@ class CampaignBackoff:
         return tuple(
             sorted((campaign, revision) for _, campaign, revision in excluded[:MAX_WITHOUT])
         )
+
+    def paused(self, now: float) -> Set[int]:
+        """Return the campaigns whose pause is under way, of any number."""
+        return {campaign for campaign, known in self._refused.items() if now < known.until}
 
     def next_at(self, now: float) -> float:
         """Return when the next pause ends; infinity if none is under way."""

@@ -1,7 +1,7 @@
 """Errors that stored data cause.
 
 Campaigns whose claims make the server fail, and tasks whose payload nobody can read, must not stop
-a farm. Such a campaign is left out for seconds, each time that this repeats itself for twice as
+a farm. Such a campaign is left out for a second, each time that this repeats itself for twice as
 long, while the others are served: a limit of time that was met says little of a campaign, and ends
 with its cause. Such a task fails for good. Each writes one line to the log.
 """
@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection
-from dataclasses import dataclass
+import random
+from collections.abc import Callable
 from typing import Final
 
 from taskq.dispatch.seldom import Seldom
+from taskq_agent.backoff import CampaignBackoff
 from taskq_agent.protocol import FAILED, MAX_ERROR_CHARS, Task
 
 log = logging.getLogger(__name__)
 log.addFilter(Seldom())
 
-#: Seconds for which a campaign is left out, at first and at most.
-FIRST_REST_S: Final = 2.0
-REST_S: Final = 60.0
+#: Seconds for which a campaign is left out at first, more or less; at most 60 times as long.
+FIRST_REST_S: Final = 1.0
 UNREADABLE_CLASS: Final = "payload-unreadable"
 #: PostgreSQL's classes of errors that stored data may cause: limits, damage; and the codes of
 #: statements that take too long or too much memory. Not a full disk, wrong messages, lost
@@ -31,45 +31,32 @@ _CLASSES: Final = ("54", "XX")
 _CODES: Final = frozenset({"53200", "57014"})
 
 
-@dataclass(frozen=True)
-class _Rest:
-    """Until when a campaign is left out, and for how long."""
-
-    until: float
-    seconds: float
-
-
 class CampaignFaults:
     """The campaigns that one process leaves out."""
 
-    def __init__(self) -> None:
-        self._rests: dict[int, _Rest] = {}
+    def __init__(self, uniform: Callable[[], float] = random.random) -> None:
+        self._pauses = CampaignBackoff(FIRST_REST_S, uniform)
 
     def note(self, campaign: int, error: Exception, now: float) -> None:
-        """Leave a campaign out from now on: for twice as long as before if that was lately."""
-        known = self._rests.get(campaign)
-        if known is not None and now < known.until:
+        """Leave a campaign out from now on: for twice as long as the last time, if that was all."""
+        seconds = self._pauses.refused(campaign, 0, now, now)
+        if seconds is None:
             return  # its other calls were under way
-        lately = known is not None and now < known.until + REST_S
-        seconds = min(REST_S, 2 * known.seconds) if known and lately else FIRST_REST_S
-        self._rests[campaign] = _Rest(now + seconds, seconds)
         log.warning(
-            "campaign %d is left out for %g s, since nothing can be claimed there: %s; "
+            "campaign %d is left out for %.0f s, since nothing can be claimed there: %s; "
             "PostgreSQL's log says more",
             campaign,
             seconds,
             str(error).splitlines()[0][:300] if str(error) else type(error).__name__,
         )
 
-    def left_out(self, now: float) -> Collection[int]:
+    def answered(self, campaign: int) -> None:
+        """Note that claims in a campaign had an answer: it is not left out any more."""
+        self._pauses.ran(campaign)
+
+    def left_out(self, now: float) -> set[int]:
         """Return the campaigns that are left out now."""
-        if self._rests:
-            self._rests = {
-                campaign: rest
-                for campaign, rest in self._rests.items()
-                if rest.until + REST_S > now
-            }
-        return {campaign for campaign, rest in self._rests.items() if rest.until > now}
+        return self._pauses.paused(now)
 
 
 def is_of_stored(error: Exception) -> bool:

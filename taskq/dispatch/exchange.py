@@ -272,6 +272,8 @@ class Exchanges:
             self._leave_out(call, error)
             yield from _report_only([call] if call.reports else [], verdicts)
             return
+        if call.claims:
+            self._faults.answered(call.campaign)
         _keep_verdicts(verdicts, call.places, row["acks"])
         # Two sessions may claim under one lease id, which agents draw; a session claims once.
         by_session = {claim.exchange.session: claim for claim in call.claims}

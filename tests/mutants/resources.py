@@ -95,8 +95,8 @@ RESOURCES: Final = (
     Mutant(
         "full-campaigns-are-claimed",
         "agents/taskq_agent/core/claiming.py",
-        "        if full := self.rationing.without(held_tasks.queue.values(), now):\n",
-        "        if full := ():\n",
+        "sorted(self.rationing.without(held_tasks.queue.values(), now)),",
+        "(),",
         "An agent claims what it cannot start, and hands it back, again and again.",
         _ROOM,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import Callable, Iterable, Optional, Set, Tuple
 
 from taskq_agent import exit_codes
@@ -262,21 +263,17 @@ class Claiming:
         return not held_tasks.idle or not self.rationing.starts(oldest.campaign, 1)
 
     def without(self, held_tasks: HeldTasks, now: float) -> Tuple[Tuple[int, int], ...]:
-        """Return the (campaign, revision) pairs that a claim must leave out."""
-        without: Tuple[Tuple[int, int], ...] = ()
-        if self.campaign_backoff:
-            without = self.campaign_backoff.without(held_tasks.campaigns(), now)
-        if slowed := self.throttle.without(
-            held_tasks.campaigns() if self.throttle.only else (), now
-        ):
-            without = tuple(sorted([*dict.fromkeys((*slowed, *without))][:MAX_WITHOUT]))
-        if banned := self.campaign_bans.without():
-            without = tuple(sorted([*dict.fromkeys((*banned, *without))][:MAX_WITHOUT]))
-        if self.stop_at < math.inf and (too_long := self.campaign_runs.above(self.stop_at - now)):
-            without = tuple(sorted({*without, *too_long})[:MAX_WITHOUT])
-        if full := self.rationing.without(held_tasks.queue.values(), now):
-            without = tuple(sorted([*{*full, *without}][:MAX_WITHOUT]))
-        return without
+        """Return the (campaign, revision) pairs that a claim must leave out, bans first."""
+        held = held_tasks.campaigns() if self.campaign_backoff or self.throttle.only else ()
+        too_long = self.campaign_runs.above(self.stop_at - now) if self.stop_at < math.inf else ()
+        parts = (
+            self.campaign_bans.without(),
+            self.throttle.without(held, now),
+            self.campaign_backoff.without(held, now),
+            sorted(too_long),
+            sorted(self.rationing.without(held_tasks.queue.values(), now)),
+        )
+        return tuple(sorted([*dict.fromkeys(chain.from_iterable(parts))][:MAX_WITHOUT]))
 
     def unservable_news(self, answer: Answer) -> str:
         """Return what the agent cannot get and why, once for each new reason; else nothing.
