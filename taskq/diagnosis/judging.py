@@ -167,12 +167,22 @@ class Judgement:
 
 
 def _evidence(groups: Iterable[AttemptGroup]) -> list[AttemptGroup]:
-    """Return the attempts that count. All that an agent held when it was lost count as one."""
-    return [
-        replace(group, attempts=1) if group.outcome == "lost" else group
-        for group in groups
-        if not group.outdated
-    ]
+    """Return the attempts that count.
+
+    All that an agent held when it was lost count as one, of the campaign of which it held most.
+    """
+    found: list[AttemptGroup] = []
+    lost: dict[tuple[str, str, int], AttemptGroup] = {}
+    for group in groups:
+        if group.outdated:
+            continue
+        if group.outcome != "lost":
+            found.append(group)
+            continue
+        agent = group.host, group.site, group.session_id
+        if agent not in lost or lost[agent].attempts < group.attempts:
+            lost[agent] = group
+    return [*found, *(replace(group, attempts=1) for group in lost.values())]
 
 
 def is_failing(found: Comparison | None) -> bool:

@@ -243,11 +243,16 @@ def test_one_host_is_no_evidence_about_its_site(other: list[AttemptGroup]) -> No
 
 
 def test_loss_of_an_agent_is_one_event() -> None:
-    """However many attempts it had. Agents that are lost again and again do accuse their host."""
-    well = [group(f"h{n}", attempts=50) for n in range(4)]
+    """However many attempts it had, and in however many campaigns.
+
+    Agents that are lost again and again do accuse their host.
+    """
+    paths = [f"/{letter}" for letter in "cdefgh"]
+    well = [group(f"h{n}", attempts=50, campaign=path) for n in range(4) for path in paths]
     lost = group("dead", "lost", 20)
+    everywhere = [group("dead", "lost", 2, campaign=path) for path in paths]
     again = [replace(lost, session_id=n, attempts=2) for n in range(5)]
-    for accused, groups in ((False, [lost]), (True, again)):
+    for accused, groups in ((False, [lost]), (False, everywhere), (True, again)):
         places = {place.name: place for place in compare_places("host", [], [*well, *groups], [])}
         assert places["dead"].is_failing == accused
         assert places["dead"].bad == sum(attempts.attempts for attempts in groups)
