@@ -142,10 +142,13 @@ def _seeded_badly(farm: Farm, problem: Problem) -> Problem:
     def seed() -> None:
         farm.seed(path, lacks=lambda n: n % 3 == 1)
 
+    def cancel() -> None:  # payloads do not change
+        farm.stage.type(f"taskq cancel {path} --where 'payload.smiles = null'")
+
     farm.seeded.add(path)
     problem.what, problem.words = (
         f"seeds of {path} lack the field smiles",
         "smiles|field|placeholder-missing|KeyError",
     )
-    problem.before, problem.shows = seed, FAILS
+    problem.before, problem.shows, problem.mend = seed, FAILS, cancel
     return problem
