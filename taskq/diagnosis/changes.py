@@ -8,11 +8,14 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from taskq.db.access import Queries
+from taskq.db.acts import acts
 from taskq.diagnosis.reasons import Reason
+from taskq.model.acts import RecordedAct
 from taskq.model.seed import is_within
 from taskq.model.words import command, instant
 
 MAX_CHANGES: Final = 1_000
+MAX_MOVES: Final = 100
 #: What begins within so long after a change may follow from it: attempts take their time to end.
 _FOLLOWS: Final = timedelta(hours=1)
 #: What `taskq campaign changes` shows in full.
@@ -50,6 +53,12 @@ def read_changes(database: Queries, path: str) -> list[CampaignChange]:
     """Return the changes of campaigns above, at and below one, latest first."""
     rows = database.rows("explain_changes", path=path, limit=MAX_CHANGES)
     return [CampaignChange(**row) for row in rows]
+
+
+def read_moves(database: Queries, path: str) -> list[RecordedAct]:
+    """Return by which commands tasks at and below a campaign were moved, latest first."""
+    found = acts(database, path, ("cancel", "retry"), MAX_MOVES)
+    return [it for it in found if it.what and it.tasks and is_within(it.path, path)]
 
 
 def change_before(

@@ -16,7 +16,7 @@ from taskq.diagnosis.blockers import (
     stood_still,
     was_set_back,
 )
-from taskq.diagnosis.cancelled import cancelled
+from taskq.diagnosis.by_hand import cancelled, moved
 from taskq.diagnosis.facts import CampaignFacts, Facts
 from taskq.diagnosis.faults import (
     blamed,
@@ -84,6 +84,7 @@ def explain_campaign(facts: Facts) -> Explanation:
         reasons += held_elsewhere(facts)
     reasons += _server(facts)
     reasons += cancelled(facts)
+    reasons += moved(facts)
     reasons += removals(facts)
     reasons += announced(facts.windows)
     reasons.sort(

@@ -161,3 +161,33 @@ def test_campaigns_that_were_cancelled_today_are_named_above_with_what_brings_th
     assert reason(top, "cancelled").text.startswith("/top/a was cancelled at ")
     queue.campaign("/top/a").remove()
     assert "cancelled" not in {it.code for it in explained(top).reasons}
+
+
+def test_tasks_cancelled_by_a_filter_are_named_with_who_did_it(
+    make: Make, postgres: Postgres, queue: Client
+) -> None:
+    """With the filter and what brings them back; not where it was done elsewhere, or long ago."""
+    make("/x", tasks=9).cancel(where="payload.n >= 4")
+    make("/other", tasks=1)
+    found = reason(queue.campaign("/"), "tasks-cancelled")
+    login = value(postgres, "select session_user")
+    assert found.text.startswith("5 tasks of /x were cancelled at 20")
+    assert found.text.endswith(f" by {login} (payload.n >= 4).")
+    assert found.commands[-1] == "taskq retry /x --status cancelled"
+    assert "tasks-cancelled" not in {it.code for it in explained(queue.campaign("/other")).reasons}
+    postgres.execute("update taskq.act set ended_at = ended_at - interval '25 hours'")
+    assert "tasks-cancelled" not in {it.code for it in explained(queue.campaign("/")).reasons}
+
+
+def test_done_tasks_that_were_retried_are_named(make: Make, hire: Hire, queue: Client) -> None:
+    """With who did it, also once; a retry of failed ones is no news."""
+    campaign = make("/x", tasks=3)
+    agent = hire("/x")
+    done, failed, _ = agent.claim(3)
+    agent.done(done)
+    agent.fail(failed, "exit-1", retry=False)
+    assert campaign.retry(status="failed") == 1
+    assert "done-retried" not in {it.code for it in explained(queue.campaign("/")).reasons}
+    assert campaign.retry(status="done") == 1
+    found = reason(queue.campaign("/"), "done-retried")
+    assert found.text.startswith("1 task of /x was retried though done at 20")
