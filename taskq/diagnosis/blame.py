@@ -12,11 +12,9 @@ from typing import Final, Literal, TypeAlias
 
 from taskq.diagnosis.bans import Ban, PlaceKind, failing_why, for_campaign
 from taskq.diagnosis.evidence import Share, share
+from taskq.diagnosis.failing_places import AtFault, hosts_at_fault, sites_at_fault
 from taskq.diagnosis.judging import (
     Judgement,
-    failing_elsewhere_too,
-    failing_hosts_apart,
-    is_failing,
     is_split,
     namesakes,
     split_words,
@@ -29,7 +27,15 @@ from taskq.diagnosis.raised_limits import (
     enough_s,
     raised_by,
 )
-from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, SampleSize, by_place, size_of
+from taskq.diagnosis.sample import (
+    BAD,
+    TELLING,
+    AttemptGroup,
+    SampleSize,
+    bad_attempts,
+    by_place,
+    size_of,
+)
 from taskq.model.seed import is_within
 from taskq.model.settings import size_text
 from taskq.model.words import command, counted, duration, percent
@@ -51,7 +57,6 @@ _GIVEN_UP: Final = frozenset({FailForGood.__name__, f"exit-{os.EX_DATAERR}"})
 AT_ONCE: Final = "--max-running"
 """The option that lets fewer tasks of a campaign run at once, where too many of them fail."""
 _HALF: Final = 0.5
-_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +199,8 @@ def _verdict(
     here = [group for group in judged if group.outcome in BAD]
     whole = _all(judged)
     side, why, places = _side(judged, fates, looks)
-    was = share(_bad(before), _all(before))
-    if side == "campaign" and was.high < share(_bad(here), whole).low:
+    was = share(bad_attempts(before), _all(before))
+    if side == "campaign" and was.high < share(bad_attempts(here), whole).low:
         why += "; before the campaign or its inputs were last changed, or it was resumed, "
         why += f"{percent(was.share)} of {counted(was.attempts, 'attempt')} did"
     limit_s = enough_s(groups, fates)
@@ -203,16 +208,17 @@ def _verdict(
     if side == "campaign" and limit_s is not None:
         why += "; the new one follows from the times of those that ended: how long the others would"
         why += " have taken is unknown"
-    if side == "chance" and (enough := enough_attempts(fates, share(_bad(here), whole).share)):
+    if side == "chance" and (
+        enough := enough_attempts(fates, share(bad_attempts(here), whole).share)
+    ):
         why += f"; with {enough} attempts, one task in {FEW:,} fails for good: of "
         why += f"{counted(fates.last_tries, 'last attempt')}, {fates.last_done:,} succeeded"
         raised = "--max-attempts", str(enough)
-    kind = "host" if side == "node" else side
     return FailureVerdict(
         campaign=fates.campaign,
         error_class=fates.error_class,
-        attempts=_bad(here),
-        share=share(_bad(here), whole),
+        attempts=bad_attempts(here),
+        share=share(bad_attempts(here), whole),
         hosts=len({group.host for group in here}),
         sites=len({group.site for group in here}),
         tasks=fates.tasks,
@@ -221,16 +227,22 @@ def _verdict(
         side=side,
         why=why,
         places=places,
-        bans=[
-            ban
-            for ban in bans
-            if ban.kind == kind and ban.name in places and is_within(fates.campaign, ban.path)
-        ],
+        bans=bans_of(fates.campaign, side, places, bans),
         message="",
         sample=size,
         raised=raised,
         shared=_shared(judged, places, looks) if side == "node" else (),
     )
+
+
+def bans_of(campaign: str, side: Side, places: Sequence[str], bans: Iterable[Ban]) -> Sequence[Ban]:
+    """Return the bans of places at fault, for a campaign."""
+    kind = "host" if side == "node" else side
+    return [
+        ban
+        for ban in bans
+        if ban.kind == kind and ban.name in places and is_within(campaign, ban.path)
+    ]
 
 
 def _shared(groups: Sequence[AttemptGroup], names: Sequence[str], looks: int) -> list[str]:
@@ -244,43 +256,25 @@ def _shared(groups: Sequence[AttemptGroup], names: Sequence[str], looks: int) ->
 def _side(
     groups: Sequence[AttemptGroup], fates: TaskFates, looks: int
 ) -> tuple[Side, str, Sequence[str]]:
-    hosts, sites = by_place(groups, "host"), by_place(groups, "site")
-    all_bad = _bad(groups)
+    hosts = by_place(groups, "host")
     judged = Judgement(hosts, looks)
-    bad_hosts = sorted(judged.failing - {""}, key=lambda name: (-_bad(hosts[name]), name))
-    # A site is at fault if several hosts fail even without its few bad ones.
-    apart = failing_hosts_apart(groups, judged.failing)
-    of_sites = {
-        name: [group for group in some if group.host not in apart.get(name, ())]
-        for name, some in sites.items()
-    }
-    judged_sites = Judgement(of_sites, looks)
-    bad_sites = [
-        name
-        for name in sorted(judged_sites.failing - {""}, key=lambda name: (-_bad(sites[name]), name))
-        if is_failing(judged_sites.comparison(name, failing_elsewhere_too(of_sites[name])))
-    ]
-    if sum(_bad(sites[name]) for name in bad_sites) > _HALF * all_bad:
-        return "site", _evidence("at", bad_sites, judged_sites), bad_sites
-    if sum(_bad(hosts[name]) for name in bad_hosts) > _HALF * all_bad:
-        return _of_hosts(bad_hosts, hosts, judged, fates)
+    if (found := sites_at_fault(groups, judged, looks)) is not None:
+        return "site", found.text, found.names
+    if (found := hosts_at_fault(groups, judged)) is not None:
+        return _of_hosts(found, hosts, fates)
     return _known(fates) or _of_tasks(hosts, judged, fates)
 
 
 def _of_hosts(
-    bad: Sequence[str],
-    hosts: Mapping[str, Sequence[AttemptGroup]],
-    judged: Judgement,
-    fates: TaskFates,
+    found: AtFault, hosts: Mapping[str, Sequence[AttemptGroup]], fates: TaskFates
 ) -> tuple[Side, str, Sequence[str]]:
     """Return the verdict where most failures are those of hosts that clearly fail more."""
-    evidence = _evidence("on", bad, judged)
-    some_end = any(group.outcome == "done" for name in bad for group in hosts[name])
+    some_end = any(group.outcome == "done" for name in found.names for group in hosts[name])
     if fates.error_class == TIME_LIMIT and some_end and (known := _known(fates)):
-        return known[0], f"{known[1]}; {evidence}", []  # these hosts are slow
-    if is_split(len(bad), len(hosts)):
-        return "unclear", f"{evidence}; {split_words(len(hosts))}", []
-    return "node", evidence, bad
+        return known[0], f"{known[1]}; {found.text}", []  # these hosts are slow
+    if is_split(len(found.names), len(hosts)):
+        return "unclear", f"{found.text}; {split_words(len(hosts))}", []
+    return "node", found.text, found.names
 
 
 def _of_tasks(
@@ -290,7 +284,7 @@ def _of_tasks(
     tried = fates.again + fates.then_done
     again = share(fates.again, tried)
     rest = [group for name, some in hosts.items() if name not in judged.failing for group in some]
-    everywhere = share(_bad(rest), _all(rest))
+    everywhere = share(bad_attempts(rest), _all(rest))
     # Bad tasks fail again; by chance, they fail again as often as any task fails.
     passes = again.high - again.low <= _HALF and (
         again.high < _HALF or (again.high < SURE and again.share <= everywhere.high)
@@ -335,29 +329,5 @@ def _known(fates: TaskFates) -> tuple[Side, str, Sequence[str]] | None:
     return "campaign", f"{counted(fates.attempts, 'attempt')} {limit}", []
 
 
-def _bad(groups: Iterable[AttemptGroup]) -> int:
-    return sum(group.attempts for group in groups if group.outcome in BAD)
-
-
 def _all(groups: Iterable[AttemptGroup]) -> int:
     return sum(group.attempts for group in groups)
-
-
-def _evidence(where: str, names: Sequence[str], judged: Judgement) -> str:
-    """Return how often the worst places fail, and how often the others."""
-    parts = []
-    for name in names[:_SHOWN]:
-        found = judged.comparison(name)
-        if found is not None:
-            here = found.here
-            parts.append(
-                f"{percent(here.share)} of {here.attempts:,} attempts {where} {name} "
-                f"({here.interval})"
-            )
-    more = f" and {where} {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    found = judged.comparison(names[0])
-    elsewhere = ""
-    if found is not None:
-        others = found.elsewhere
-        elsewhere = f", elsewhere {percent(others.share)} ({others.interval})"
-    return f"{', '.join(parts)}{more} fail this way{elsewhere}"

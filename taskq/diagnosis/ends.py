@@ -18,7 +18,7 @@ from taskq.db.access import Queries
 from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.evidence import RunTimeSums
 from taskq.diagnosis.onset import Numbers, Onset, Step, Window, onset, step
-from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, Sample, size_of
+from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, Sample, ended_alike, size_of
 
 #: What sums can be kept apart by; by outcome and sort they always are. current: only those of times
 #: after the last change of the campaign, and after bans that have ended.
@@ -307,22 +307,6 @@ def _numbers(sums: Iterable[tuple[EndSum, int, float, float]]) -> list[Numbers]:
 
 def _group(it: EndSum) -> AttemptGroup:
     """Return sums as a group of attempts, which says nothing of sessions."""
-    return AttemptGroup(
-        campaign=it.campaign or "",
-        session_id=0,
-        host=it.host or "",
-        site=it.site or "",
-        slots=1,
-        within=False,
-        outcome=it.outcome,
-        error_class=it.sort if it.outcome in BAD else None,
-        outdated=False,
-        attempts=it.attempts,
-        tasks=it.attempts,
-        run_s=it.run_s,
-        logs=it.logs,
-        squares=it.squares,
-        payload_s=None,
-        first_at=None,
-        last_at=None,
-    )
+    error_class = it.sort if it.outcome in BAD else None
+    found = ended_alike(it.campaign or "", it.host or "", it.site or "", error_class, it.attempts)
+    return replace(found, outcome=it.outcome, run_s=it.run_s, logs=it.logs, squares=it.squares)

@@ -198,7 +198,7 @@ class Fleet:
         path: str,
         limit: int,
         sample: Sample,
-        bans: Iterable[Ban],
+        bans: Sequence[Ban],
         past: PastEnds,
         *,
         latest: LatestTasks,
@@ -211,7 +211,7 @@ class Fleet:
         if any(verdict.attempts >= LEAST_SIZED for verdict in verdicts[:MOST_MESSAGES]):
             first = verdicts[:MOST_MESSAGES]
             sites = {group.host: group.site for group in sample.groups}
-            first = [*with_sizes(first, latest.sizes, sites)]
+            first = [*with_sizes(first, latest.sizes, sites, bans)]
             if any(it.attempts >= LEAST_SIZED and is_vague(it) for it in first):
                 first = [*with_crowds(first, read_times(self._database, path))]
             verdicts[: len(first)] = first

@@ -96,6 +96,39 @@ def by_place(groups: Iterable[AttemptGroup], kind: PlaceKind) -> dict[str, list[
     return found
 
 
+def ended_alike(
+    campaign: str, host: str, site: str, error_class: str | None, attempts: int
+) -> AttemptGroup:
+    """Return attempts at so many tasks, of which neither sessions nor times are known.
+
+    error_class: in which they failed; None if they succeeded.
+    """
+    return AttemptGroup(
+        campaign=campaign,
+        session_id=0,
+        host=host,
+        site=site,
+        slots=1,
+        within=False,
+        outcome="done" if error_class is None else "failed",
+        error_class=error_class,
+        outdated=False,
+        attempts=attempts,
+        tasks=attempts,
+        run_s=0.0,
+        logs=0.0,
+        squares=0.0,
+        payload_s=None,
+        first_at=None,
+        last_at=None,
+    )
+
+
+def bad_attempts(groups: Iterable[AttemptGroup]) -> int:
+    """Return how many attempts did not succeed at their place."""
+    return sum(group.attempts for group in groups if group.outcome in BAD)
+
+
 def ended_attempts(status: Status) -> int:
     """Return how many attempts succeeded, failed or were lost."""
     return status.done + status.failures + status.losses

@@ -4,23 +4,28 @@ All ways to part the tasks of a campaign by a number in two are tried, and one c
 of failures on both sides differ by far more than chance, as in `onset`; the probability is
 multiplied by the number of ways. A number that follows the order of seeding, such as an index,
 shows a position or a time as well as a size, and is left out. What sizes explain accuses no host:
-hosts are compared again among tasks of their size.
+hosts are compared again among tasks of their size. Nor are tasks of a size at fault if they fail at
+some places only.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.diagnosis.blame import FailureVerdict
-from taskq.diagnosis.evidence import Share, compare, share, tail_of
+from taskq.diagnosis.bans import Ban, PlaceKind
+from taskq.diagnosis.blame import FailureVerdict, Side, bans_of
+from taskq.diagnosis.evidence import Share, chance_of, compare, share, tail_of
+from taskq.diagnosis.failing_places import places_at_fault
 from taskq.diagnosis.judging import is_failing
 from taskq.diagnosis.onset import likelihood
 from taskq.diagnosis.reasons import some, verb
+from taskq.diagnosis.sample import AttemptGroup, bad_attempts, by_place, ended_alike
 from taskq.model.words import percent
 
 #: The most attempts that are read.
@@ -30,6 +35,11 @@ _LEAST_SIDE: Final = 8
 #: The part of all failures that a size must explain, and by which factor their share is larger.
 _MOST_OF: Final = 0.8
 _TIMES: Final = 3.0
+#: The part of the failures of a size that a place must have to be suspected, and the probability
+#: that it has so many by chance.
+_HALF: Final = 0.5
+_BY_CHANCE: Final = 0.2
+_KINDS: Final[tuple[PlaceKind, ...]] = ("site", "host")
 #: Neighbours in the order of seeding that ascend, or descend, from which on a number follows it.
 _IN_ORDER: Final = 0.95
 
@@ -85,27 +95,30 @@ def read_sizes(database: Queries, path: str) -> list[Sizes]:
 
 
 def with_sizes(
-    verdicts: Sequence[FailureVerdict], sizes: Sequence[Sizes], sites: Mapping[str, str]
+    verdicts: Sequence[FailureVerdict],
+    sizes: Sequence[Sizes],
+    sites: Mapping[str, str],
+    bans: Sequence[Ban] = (),
 ) -> Iterator[FailureVerdict]:
     """Yield the verdicts, those about tasks of some size with it. sites: of hosts."""
     for verdict in verdicts:
         its = [it for it in sizes if it.campaign == verdict.campaign]
         parted = _parted(its, verdict.error_class, len(verdicts))
-        yield verdict if parted is None else _sized(verdict, parted, sites, len(verdicts))
+        yield verdict if parted is None else _sized(verdict, parted, sites, bans, len(verdicts))
 
 
 def _sized(
-    verdict: FailureVerdict, parted: Parted, sites: Mapping[str, str], looks: int
+    verdict: FailureVerdict,
+    parted: Parted,
+    sites: Mapping[str, str],
+    bans: Sequence[Ban],
+    looks: int,
 ) -> FailureVerdict:
     text = parted.text(verdict.error_class)
+    if verdict.side in {"chance", "unclear"}:
+        return _cleared_up(verdict, parted, sites, bans, looks)
     if verdict.place_kind is None:
-        is_vague = verdict.side in {"chance", "unclear"}
-        return replace(
-            verdict,
-            side="task" if is_vague else verdict.side,
-            why=text if is_vague else f"{verdict.why}; {text}",
-            raised=() if is_vague else verdict.raised,
-        )
+        return replace(verdict, why=f"{verdict.why}; {text}")
     by_site = verdict.place_kind == "site"
     its = parted.its
     where = [sites.get(host, "") if by_site else host for host in its.hosts]
@@ -122,9 +135,75 @@ def _sized(
             left.append(place)
     if left:
         return replace(verdict, places=left, why=f"{verdict.why}; {text}")
-    do = verb(len(verdict.places), "does", "do")
-    why = f"{text}; {some(verdict.places)} got most of these, and {do} as well as others with them"
-    return replace(verdict, side="task", places=(), bans=(), why=why, cleared=verdict.places)
+    return _cleared_up(verdict, parted, sites, bans, looks)
+
+
+def _cleared_up(
+    verdict: FailureVerdict,
+    parted: Parted,
+    sites: Mapping[str, str],
+    bans: Sequence[Ban],
+    looks: int,
+) -> FailureVerdict:
+    """Return the verdict on tasks of a size: they fail anywhere, at some places only, or unclear.
+
+    verdict: says little, or accuses places that do not fail more than others with such tasks.
+    """
+    text = parted.text(verdict.error_class)
+    groups = _of_size(parted, verdict.error_class, sites)
+    found = places_at_fault(groups, looks)
+    names = [name for kind in _KINDS if (name := _gathered(groups, kind))]
+    cleared: Sequence[str] = ()
+    side: Side = "task"
+    if found is not None:
+        side = "site" if found.kind == "site" else "node"
+        text += f"; of these, {found.text}"
+    elif names:
+        side = "unclear"
+        text += f"; most of these at {names[0]}: too few to tell whether that place is at fault"
+    elif cleared := verdict.places:
+        do = verb(len(cleared), "does", "do")
+        text += f"; {some(cleared)} got most of these, and {do} as well as others with them"
+    places = () if found is None else found.names
+    return replace(
+        verdict,
+        side=side,
+        why=text,
+        places=places,
+        bans=bans_of(verdict.campaign, side, places, bans),
+        raised=(),
+        cleared=cleared,
+    )
+
+
+def _of_size(parted: Parted, error_class: str, sites: Mapping[str, str]) -> Sequence[AttemptGroup]:
+    """Return the attempts at tasks that are of the size which fails."""
+    its = parted.its
+    number = Counter(
+        (host, found == error_class)
+        for host, found, size in zip(its.hosts, its.classes, its.sizes, strict=True)
+        if parted.is_bad(size)
+    )
+    return [
+        ended_alike(its.campaign, host, sites.get(host, ""), error_class if bad else None, attempts)
+        for (host, bad), attempts in number.items()
+    ]
+
+
+def _gathered(groups: Sequence[AttemptGroup], kind: PlaceKind) -> str:
+    """Return the place that has more of all failures than chance gives it; empty if none has."""
+    places, bad, whole = by_place(groups, kind), bad_attempts(groups), _attempts(groups)
+    chances = {
+        name: chance_of(bad_attempts(some), bad, _attempts(some) / whole)
+        for name, some in places.items()
+        if name and bad_attempts(some) > _HALF * bad and _attempts(some) < whole
+    }
+    name = min(chances, key=chances.__getitem__, default="")
+    return name if name and chances[name] * len(places) < _BY_CHANCE else ""
+
+
+def _attempts(groups: Iterable[AttemptGroup]) -> int:
+    return sum(group.attempts for group in groups)
 
 
 def _parted(sizes: Iterable[Sizes], error_class: str, looks: int) -> Parted | None:
