@@ -84,7 +84,7 @@ class OddResults:
     results: how many were compared. field: the number that is compared; empty for whole results.
     constant: whether all are equal. evidence: in words. since: when the first of these was claimed.
     hosts: of the place. only: whether no other campaign has results there, or some has them as
-    elsewhere and none is odd.
+    elsewhere and none is odd. site: of a host whose name a machine of another site has, too.
     """
 
     campaign: str
@@ -97,11 +97,14 @@ class OddResults:
     kind: PlaceKind = dataclass_field(default="host", kw_only=True)
     hosts: Sequence[str] = dataclass_field(default=(), kw_only=True)
     only: bool = dataclass_field(default=True, kw_only=True)
+    site: str = dataclass_field(default="", kw_only=True)
 
     @property
     def remedy(self) -> str:
         """The command that withdraws the results and tries their tasks again."""
-        where = f"{self.kind} = {json.dumps(self.name, ensure_ascii=False)} and status = done"
+        places = [(self.kind, self.name), *([("site", self.site)] if self.site else [])]
+        terms = [f"{kind} = {json.dumps(name, ensure_ascii=False)}" for kind, name in places]
+        where = " and ".join([*terms, "status = done"])
         return command("retry", self.campaign, "--no-below", "--where", where)
 
 
@@ -120,9 +123,23 @@ _Stretch: TypeAlias = tuple[Sequence[Neighbour], Sequence[Neighbour]]
 
 
 def odd_results(groups: Sequence[HostResults]) -> list[OddResults]:
-    """Return the hosts whose results cannot be right, most results first."""
-    campaigns = defaultdict(list)
+    """Return the hosts whose results cannot be right, most results first.
+
+    Machines of several sites that have one name are judged each.
+    """
+    sites: dict[str, set[str]] = defaultdict(set)
     for group in groups:
+        sites[group.host].add(group.site)
+    machines = {
+        f"{host} {site}": (host, site)
+        for host, its in sites.items()
+        for site in its
+        if len(its) > 1
+    }
+    campaigns = defaultdict(list)
+    for it in groups:
+        machine = f"{it.host} {it.site}"
+        group = replace(it, host=machine) if machine in machines else it
         campaigns[group.campaign].append(group)
     judged = {path: _of_campaign(some) for path, some in campaigns.items() if len(some) > 1}
     leans = {path: its for path, (_, its) in judged.items()}
@@ -132,7 +149,17 @@ def odd_results(groups: Sequence[HostResults]) -> list[OddResults]:
         for odd_there, _ in judged.values()
         for it in odd_there
     ]
-    return sorted(found, key=lambda result: (-result.results, result.campaign, result.name))
+    named = [_by_its_name(it, machines) for it in found]
+    return sorted(named, key=lambda result: (-result.results, result.campaign, result.name))
+
+
+def _by_its_name(odd: OddResults, machines: Mapping[str, tuple[str, str]]) -> OddResults:
+    """Return what is odd, its hosts by their own names. machines: name and site of namesakes."""
+    hosts = [machines[host][0] if host in machines else host for host in odd.hosts]
+    if odd.kind == "site" or odd.name not in machines:
+        return replace(odd, hosts=hosts)
+    name, site = machines[odd.name]
+    return replace(odd, name=name, site=site, hosts=hosts)
 
 
 def _is_alone(

@@ -31,14 +31,16 @@ def odd_results(facts: Facts) -> Iterator[Reason]:
         is_banned = any(
             is_within(result.campaign, it.path) for it in bans.get((kind, result.name), ())
         )
+        bans_help = not is_banned and not result.site  # which would take its namesake, too
         yield Reason(
             "constant-results" if result.constant else "odd-results",
             f"Results of {result.campaign} {_at(result)} are {what}{_since(result.since)}: "
             f"{result.evidence}. "
-            f"Repair or ban the {kind}; then withdraw these results by a retry.",
+            f"Repair{'' if result.site else ' or ban'} the {kind}; then withdraw these "
+            "results by a retry.",
             lost=result.results,
             commands=[
-                *([] if is_banned else [command(*words, names=[result.name])]),
+                *([command(*words, names=[result.name])] if bans_help else []),
                 result.remedy,
             ],
             figures={
@@ -62,6 +64,8 @@ def odd_results(facts: Facts) -> Iterator[Reason]:
 
 
 def _at(result: OddResults) -> str:
+    if result.site:
+        return f"on host {result.name} of site {result.site}, not on that of another site,"
     if result.kind == "host":
         return f"on host {result.name}"
     return f"at site {result.name} (hosts {some(result.hosts)})"

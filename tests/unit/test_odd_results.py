@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -204,3 +205,25 @@ def test_other_campaigns_show_whether_a_host_or_a_program_is_at_fault(
     more = values if others is None else [*map(others, values, where)]
     its += results(where, more, None if others is None else "score", campaign="/d")
     assert [(it.name, it.only) for it in odd_results(its) if it.campaign == "/c"] == [("n3", only)]
+
+
+@pytest.mark.parametrize("wrong", [lambda value: 0 * value, lambda value: value + 900.5])
+def test_of_two_machines_of_one_name_the_wrong_one_is_named(
+    wrong: Callable[[float], float],
+) -> None:
+    """The retry leaves the results of the other one alone."""
+    chance = random.Random(5)
+    where = handed_out(1_000, 8, 1, chance)
+    values = [
+        wrong(iid(task, chance)) if where[task] == "n3" else iid(task, chance)
+        for task in range(1_000)
+    ]
+    machines = [
+        replace(it, host="n4") if it.host == "n3" else it
+        for it in results(where, values, site=lambda host: "east" if host == "n3" else "west")
+    ]
+    (odd,) = odd_results(machines)
+    assert (odd.kind, odd.name, odd.site, odd.hosts) == ("host", "n4", "east", ["n4"])
+    assert odd.remedy == (
+        'taskq retry /c --no-below --where \'host = "n4" and site = "east" and status = done\''
+    )

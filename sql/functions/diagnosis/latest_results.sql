@@ -1,5 +1,5 @@
--- latest_results(path, most): a sample of the latest results at and below a path, by campaign and host, for the
--- comparison of hosts; see attempt_sample().
+-- latest_results(path, most): a sample of the latest results at and below a path, by campaign, host and site, for
+-- the comparison of hosts; see attempt_sample().
 --
 -- campaign: its path. places: of the results in the order of their claims, ascending: priorities and the order of
 --     seeding decide which tasks are alike, and both decide that order. digests: of the results. numbers: of the
@@ -85,11 +85,11 @@ begin
                               then v.number::double precision end order by v.place),
                array_agg(distinct v.name),
                array_agg(v.shape order by v.place), array_agg(v.claimed_at order by v.place),
-               array_agg(v.release order by v.place), bool_and(v.ranks), min(v.site),
+               array_agg(v.release order by v.place), bool_and(v.ranks), v.site,
                array_agg(v.run_s order by v.place), array_agg(v.task_id order by v.place)
           from valued v
          where v.host <> ''
-         group by v.path, v.host
-         order by v.path, v.host;
+         group by v.path, v.host, v.site
+         order by v.path, v.host, v.site;
 end
 $$;
