@@ -14,9 +14,9 @@ from typing import Final
 from taskq.db.access import Queries
 from taskq.diagnosis.evidence import compare
 from taskq.diagnosis.judging import is_failing
-from taskq.diagnosis.odd_results import LEAST_STRETCHES, Neighbour, stretches
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.sizes import Sizes, read_sizes
+from taskq.diagnosis.stretches import LEAST_STRETCHES, Neighbour, stretches
 
 #: The part of the share at a place that its neighbours must have.
 _ALIKE: Final = 0.5

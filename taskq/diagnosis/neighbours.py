@@ -15,8 +15,9 @@ from operator import attrgetter
 from statistics import fmean
 
 from taskq.diagnosis.bans import PlaceKind
-from taskq.diagnosis.odd_results import LEAST_STRETCHES, NEAR, HostResults, Neighbour, stretches
+from taskq.diagnosis.odd_results import HostResults
 from taskq.diagnosis.places import Place
+from taskq.diagnosis.stretches import LEAST_STRETCHES, NEAR, Neighbour, stretches
 
 
 def times_near(groups: Sequence[HostResults], kind: PlaceKind) -> Mapping[str, float]:

@@ -24,18 +24,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from datetime import datetime
-from itertools import accumulate, islice
+from itertools import accumulate
 from operator import attrgetter
 from statistics import median
-from typing import Final, TypeAlias
+from typing import Final
 
 from taskq.diagnosis.bans import PlaceKind
+from taskq.diagnosis.far_results import far_apart
+from taskq.diagnosis.stretches import LEAST_STRETCHES, NEAR, Neighbour, stretches
 from taskq.model.words import command, percent
 
-#: Neighbours on each side.
-NEAR: Final = 5
 _LEAST_HOSTS: Final = 3
-LEAST_STRETCHES: Final = 5
 #: Standard deviations: of 1,000 honest hosts, one exceeds them in 1,700 looks.
 _Z: Final = 5.0
 #: Stretches, or equal results, from which on a host may agree with another of its site; by how many
@@ -106,20 +105,6 @@ class OddResults:
         terms = [f"{kind} = {json.dumps(name, ensure_ascii=False)}" for kind, name in places]
         where = " and ".join([*terms, "status = done"])
         return command("retry", self.campaign, "--no-below", "--where", where)
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A result, or a run time, on a host or at a site. number: NaN if it has none."""
-
-    place: int
-    host: str
-    digest: int
-    number: float
-
-
-#: Consecutive results of a host, and those of others next to them: first before, then behind them.
-_Stretch: TypeAlias = tuple[Sequence[Neighbour], Sequence[Neighbour]]
 
 
 def odd_results(groups: Sequence[HostResults]) -> list[OddResults]:
@@ -203,6 +188,9 @@ def _of_campaign(hosts: Sequence[HostResults]) -> tuple[list[OddResults], Mappin
             place: at for host in hosts for place, at in zip(host.places, host.claims, strict=False)
         }
         found.extend(_distant(rest, hosts[0].campaign, field, claims, leans))
+        distant = {result.name for result in found}
+        rest = [result for result in rest if result.host not in distant]
+        found.extend(_far(rest, hosts, field, claims, leans))
     odd = sum(result.results for result in found)
     if len(hosts) > 2 and odd > _MOST_ODD * len(results):  # noqa: PLR2004
         return [], {}
@@ -266,23 +254,6 @@ def _field(hosts: Sequence[HostResults]) -> str:
     names = {name for host in hosts for name in host.fields}
     name = names.pop() if len(names) == 1 else None
     return "" if name is None or _OF_HOSTS.search(name) else name
-
-
-def stretches(results: Sequence[Neighbour]) -> Iterator[_Stretch]:
-    """Yield all stretches, in the order of claims."""
-    hosts = [result.host for result in results]
-    first = 0
-    while first < len(results):
-        host = hosts[first]
-        behind = first + 1
-        while behind < len(results) and hosts[behind] == host:
-            behind += 1
-        near: list[Neighbour] = []
-        for places in (range(first - 1, -1, -1), range(behind, len(results))):
-            others = (results[place] for place in places if hosts[place] != host)
-            near.extend(islice(others, NEAR))
-        yield results[first:behind], near
-        first = behind
 
 
 def _constant(
@@ -373,6 +344,25 @@ def _distant(
         begun = places[host][_begins([share for share, _ in some])]
         place = (campaign, host, len(numbers[host]))
         yield OddResults(*place, field, False, evidence, since=claims.get(begun), hosts=[host])
+
+
+def _far(
+    results: Sequence[Neighbour],
+    hosts: Sequence[HostResults],
+    field: str,
+    claims: Mapping[int, datetime],
+    leans: dict[str, str],
+) -> Iterator[OddResults]:
+    """Yield the hosts of which a part of the results lies far from all others.
+
+    leans: gets those that may be such hosts.
+    """
+    for it in far_apart(results, field, {its.host: its.site for its in hosts}):
+        leans[it.host] = "far"
+        if it.is_clear:
+            place = (hosts[0].campaign, it.host, sum(result.host == it.host for result in results))
+            since = claims.get(it.first)
+            yield OddResults(*place, field, False, it.evidence, since=since, hosts=[it.host])
 
 
 def _begins(shares: Sequence[float]) -> int:

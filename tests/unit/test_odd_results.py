@@ -34,7 +34,11 @@ def mostly_zero(task: int, _: random.Random) -> float:
     return 0.0 if task % 20 else task
 
 
-ORDERS = (iid, sorted_by_size, in_groups, growing_in_groups, mostly_zero)
+def heavy_tailed(_: int, chance: random.Random) -> float:
+    return chance.gauss(0, 1) / chance.gauss(0, 1)
+
+
+ORDERS = (iid, sorted_by_size, in_groups, growing_in_groups, heavy_tailed, mostly_zero)
 
 
 def handed_out(tasks: int, hosts: int, at_once: int, chance: random.Random) -> list[str]:
@@ -101,6 +105,34 @@ def test_wrong_host_is_named(
     assert (odd.name, odd.constant, odd.results) == ("n3", constant, where.count("n3"))
     assert "score" in odd.evidence
     assert odd.remedy == "taskq retry /c --no-below --where 'host = \"n3\" and status = done'"
+
+
+@pytest.mark.parametrize("order", ORDERS[:-2])
+@pytest.mark.parametrize("part", [0.2, 0.5])
+def test_host_of_which_a_part_of_the_results_is_far_off_is_named(order: Value, part: float) -> None:
+    """As where one of two programs there gives kJ/mol; it alone of eight is named."""
+    chance = random.Random(3)
+    where = handed_out(600, 8, 1, chance)
+    values = [order(task, chance) for task in range(600)]
+    values = [
+        it - 40 if host == "n3" and chance.random() < part else it
+        for it, host in zip(values, where, strict=True)
+    ]
+    (odd,) = odd_results(results(where, values))
+    assert (odd.name, odd.constant, odd.results) == ("n3", False, where.count("n3"))
+    assert "far outside the range of other hosts' results" in odd.evidence
+
+
+def test_site_of_which_a_part_of_the_results_is_far_off_is_named() -> None:
+    """With its hosts."""
+    chance = random.Random(4)
+    where = handed_out(600, 8, 2, chance)
+    values = [
+        iid(task, chance) * (4.184 if host in {"n0", "n1"} and chance.random() < 0.5 else 1)
+        for task, host in enumerate(where)
+    ]
+    (odd,) = odd_results(results(where, values, site=lambda host: f"s{int(host[1:]) // 2}"))
+    assert (odd.kind, odd.name, sorted(odd.hosts)) == ("site", "s0", ["n0", "n1"])
 
 
 def test_fifteen_results_of_a_small_campaign_suffice() -> None:

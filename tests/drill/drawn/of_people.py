@@ -143,7 +143,7 @@ def _seeded_badly(farm: Farm, problem: Problem) -> Problem:
         farm.seed(path, lacks=lambda n: n % 3 == 1)
 
     def cancel() -> None:  # payloads do not change
-        farm.stage.type(f"taskq cancel {path} --where 'payload.smiles = null'")
+        farm.stage.client.campaign(path).cancel(where="payload.smiles = null")
 
     farm.seeded.add(path)
     problem.what, problem.words = (
