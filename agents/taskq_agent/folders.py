@@ -77,6 +77,8 @@ class SlotFolders:
         self._former: List[_Place] = []
         self._out: Set[str] = set()
         self._root = first
+        #: How often new folders came to be in another root.
+        self.moves = 0
 
     def take(self, name: str, *parts: str, within: Optional[str] = None) -> str:
         """Return the path of a new folder that holds nothing but the folders `parts`.
@@ -95,6 +97,7 @@ class SlotFolders:
             else:
                 if root != self._root:
                     self._root = root
+                    self.moves += 1
                     log.warning("scratch folders are in %s now: %s", root, problem or "as at first")
                 return path
         raise problem or OSError("there is no folder for temporary files")

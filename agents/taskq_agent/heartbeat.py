@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 _LONGEST_RETRY_S = 5.0
 _FOLLOWED_S = 2.0
+#: Seconds after a heartbeat from which on one that is called for is not put off.
+_EARLY_S = 10.0
 #: Seconds between heartbeats while they say which tasks have begun, for so many of these.
 _BEGUN_S, _BEGUN = 5.0, 100
 
@@ -47,7 +49,8 @@ class HeartbeatThread:
     snapshot: takes the attempts whose output is followed, and soon returns the heartbeat to send,
     or None to send none this time. post: takes events; must not block. check_loop: called at
     least every `CHECK_S` seconds while no heartbeat is in flight. heard: takes each answered
-    heartbeat.
+    heartbeat. is_called_for: asked as often; whether a heartbeat, if the last is ten seconds old,
+    should come before its time.
 
     While somebody follows an attempt, heartbeats come every two seconds; while programs say which
     of many tasks have begun, every five or more. One that was lost on the way is followed by one
@@ -65,6 +68,7 @@ class HeartbeatThread:
         check_loop: Callable[[], None],
         *,
         heard: Callable[[Heartbeat], object] = lambda _: None,
+        is_called_for: Callable[[], bool] = lambda: False,
         watchdog: Watchdog,
     ) -> None:
         self._transport = transport
@@ -72,6 +76,8 @@ class HeartbeatThread:
         self._post = post
         self._check_loop = check_loop
         self._heard = heard
+        self._is_called_for = is_called_for
+        self._early = math.inf
         self._watchdog = watchdog
         self._changed = threading.Condition()
         self._heartbeat_s = 0.0
@@ -110,11 +116,16 @@ class HeartbeatThread:
             while self._wait():
                 self._watchdog.reset()
                 self._check_loop()
-                if time.monotonic() >= self._due:
+                now = time.monotonic()
+                if now >= self._due or self._is_early(now):
                     self._send_heartbeat()
         except Exception:
             log.exception("the heartbeat thread has failed")
             self._post(AgentFailed("its heartbeats have failed"))
+
+    def _is_early(self, now: float) -> bool:
+        """Return whether a heartbeat is called for before it is due."""
+        return self._early <= now and self._due < math.inf and self._is_called_for()
 
     def _wait(self) -> bool:
         with self._changed:
@@ -127,6 +138,7 @@ class HeartbeatThread:
         with self._changed:
             heartbeat_s, self._due = self._heartbeat_s, math.inf
         begun = time.monotonic()
+        self._early = begun + _EARLY_S
         heartbeat = self._snapshot(self._followed)
         if heartbeat is None:
             self._schedule(begun + heartbeat_s)

@@ -49,6 +49,7 @@ class Warnings:
         self._slots = slots
         self._disk_low = False
         self._scratch_gone = False
+        self._moves_seen = 0
         self._queue_ahead_s: Optional[float] = None
         self._heard: Tuple[str, ...] = ()
         self._failed = 0
@@ -77,6 +78,7 @@ class Warnings:
 
         This may wait for the file system. Without the folder tasks work in another one.
         """
+        self._moves_seen = self._moves()
         if self._scratch is not None:
             usable = is_dir(self._scratch) and os.access(self._scratch, os.W_OK | os.X_OK)
             self._scratch_gone = not usable
@@ -84,6 +86,10 @@ class Warnings:
                 usage = os.statvfs(self._scratch)
                 low = usage.f_bavail < _LOW_SHARE * usage.f_blocks
                 self._disk_low = low and usage.f_bavail * usage.f_frsize < _LOW_BYTES
+
+    def calls_for_heartbeat(self) -> bool:
+        """Return whether there is something to warn of, or to look at, that cannot wait."""
+        return self.is_news(self.words()) or self._moves() != self._moves_seen
 
     def is_news(self, words: Tuple[str, ...]) -> bool:
         """Return whether these warnings differ from those that the queue has of this session."""
@@ -121,6 +127,9 @@ class Warnings:
     def _exchanges_fail(self) -> bool:
         long_ago = time.monotonic() - _FAILING_S
         return self._failed >= _LEAST_FAILED and self._failing_since < long_ago
+
+    def _moves(self) -> int:
+        return sum(slot.runner.scratch_moves for slot in self._slots)
 
     def _failing_transfers(self) -> List[str]:
         long_ago = time.monotonic() - _FAILING_S

@@ -175,6 +175,7 @@ class Agent:
                 self._events.put,
                 self._check_loop,
                 heard=warnings.heard,
+                is_called_for=warnings.calls_for_heartbeat,
                 watchdog=Watchdog(settings.watchdog_s),
             )
             stack.callback(heartbeats.close, _LAST_CALL_S)

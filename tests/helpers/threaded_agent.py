@@ -65,6 +65,7 @@ class FunctionRunner:
         """Tell nothing."""
 
     transfer_failure: TransferFailure | None = None
+    scratch_moves: int = 0
 
     def close(self) -> None:
         """Record that it was closed."""

@@ -6,9 +6,10 @@ import base64
 import math
 import os
 import threading
+import time
 from collections.abc import Container, Iterator
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event
 
 import pytest
@@ -28,7 +29,7 @@ from taskq_agent.task_messages import (
     Update,
     UpdatingHeartbeat,
 )
-from taskq_agent.threads import Watchdog
+from taskq_agent.threads import CHECK_S, Watchdog
 from taskq_agent.updates import UpdateCollector, with_updates
 from taskq_agent.wire import dumps
 from tests.helpers.meanwhile import meanwhile
@@ -279,6 +280,37 @@ def test_agent_sends_heartbeats_more_often_while_its_output_is_followed() -> Non
     heartbeats.close(10.0)
     assert [asked.get() for _ in range(3)] == [frozenset(), frozenset([HELD]), frozenset([HELD])]
     assert asked.empty()
+
+
+def test_heartbeat_that_is_called_for_comes_before_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten seconds after the last one at the earliest; not once nothing calls for it."""
+    clock, sent = time.monotonic, SimpleQueue[float]()
+    ahead, calls = 0.0, True
+
+    class Prompt:
+        def heartbeat(self, _: Heartbeat) -> HeartbeatAnswer:
+            sent.put(ahead)
+            return HeartbeatAnswer()
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + ahead)
+    heartbeats = HeartbeatThread(
+        Prompt(),  # type: ignore[arg-type]  # as much of a transport as it needs
+        lambda _: Heartbeat(7),
+        lambda _: None,
+        lambda: None,
+        is_called_for=lambda: calls,
+        watchdog=Watchdog(30_000.0),
+    )
+    heartbeats.keep(Welcome(7, 3_000.0, 12_000.0))
+    assert sent.get(timeout=60) == 0.0
+    ahead = 11.0
+    assert sent.get(timeout=60) == 11.0
+    calls, ahead = False, 40.0
+    with pytest.raises(Empty):
+        sent.get(timeout=3 * CHECK_S)
+    heartbeats.close(10.0)
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,23 @@ def test_scratch_folder_that_is_gone_is_warned_of_until_it_is_back(tmp_path: Pat
     assert SCRATCH_UNUSABLE not in warnings.words()
 
 
+def test_folders_that_come_to_be_elsewhere_call_for_a_heartbeat(tmp_path: Path) -> None:
+    """Before which the agent looks why; then it is quiet, unless there is something to warn of."""
+    runner = FunctionRunner(done, Counter())
+    slot = Slot(0, runner, lambda _: None)
+    warnings = Warnings(tmp_path / "scratch", None, [slot])
+    assert not warnings.calls_for_heartbeat()
+    runner.scratch_moves += 1
+    assert warnings.calls_for_heartbeat()
+    warnings.look_at_disk()
+    assert warnings.words() == (SCRATCH_UNUSABLE,)
+    assert warnings.calls_for_heartbeat()
+    warnings.heard(Heartbeat(7, trouble=Trouble(warnings=warnings.words())))
+    assert not warnings.calls_for_heartbeat()
+    slot.finish()
+    slot.join(60)
+
+
 def test_spool_that_cannot_be_written_is_warned_of(tmp_path: Path) -> None:
     """The warning stays until a report is written, even if no report is left."""
     (tmp_path / "file").touch()

@@ -187,6 +187,11 @@ class Runner(Protocol):
         """The failure of the transfer of an input or a large result, if one fails now."""
         ...
 
+    @property
+    def scratch_moves(self) -> int:
+        """How often new folders of tasks came to be elsewhere than those before."""
+        ...
+
     def close(self) -> None:
         """End the children that outlive a task, and remove the scratch folder of the slot."""
         ...

@@ -333,6 +333,11 @@ class SlotRunner:
         """The failure of the transfer that goes on; see `Runner`."""
         return self._transfers.failure
 
+    @property
+    def scratch_moves(self) -> int:
+        """How often new folders came to be in another root; see `Runner`."""
+        return self._folders.moves
+
     def update(self, followed: Container[Held]) -> Optional[Update]:
         """Return the update of the running attempt."""
         return self._live.update(followed)
