@@ -51,17 +51,7 @@ begin
         if taskq.forget_refusals(v_id) then  -- those that could not run it try again at once
             update taskq.campaign c set revision = c.revision + 1 where c.campaign_id = v_id;
         end if;
-        insert into taskq.pulse (campaign_id, since, done, failures)
-        select n.campaign_id, clock_timestamp(), n.done + coalesce(sum(d.done), 0),
-               n.first_failures + coalesce(sum(d.first_failures), 0)
-          from taskq.counter n
-          left join taskq.unfolded() d on d.campaign_id = n.campaign_id
-         where n.campaign_id = v_id
-         group by n.campaign_id
-            on conflict (campaign_id) do update
-           set since = excluded.since,
-               done = excluded.done,
-               failures = excluded.failures;
+        perform taskq.begin_window(v_id);
     end if;
     return v_id is not null;
 end

@@ -1,6 +1,6 @@
 -- retry(campaign, status, error_class, tasks, after, limit, dry_run): makes failed, cancelled, delayed or done
 -- tasks waiting again, in the order of their ids, on any host. Failures and losses count from zero again; the numbers
--- of attempts continue.
+-- of attempts continue. Who retries what failed has repaired something: a window begins, see begin_window().
 --
 -- status: failed, cancelled, delayed or done; results of done ones are withdrawn, see withdraw(). error_class: only
 --     those whose last attempt ended with it; null: all. Done ones have none.
@@ -8,8 +8,8 @@
 -- Error TQ409: the campaign, or one above it, is cancelled or archived.
 --
 -- Locks: the campaign's lock of seed_begin(), see cancel(); spans of cancelled tasks, see unspan() and
--- move_spans(); the rows of the tasks, in the order of task_id; waits for them. Index: task_failed or task_pkey,
--- span_pkey, spec_pkey; those of task_state(). Planned at each call, see cancel().
+-- move_spans(); the rows of the tasks, in the order of task_id, and that of pulse; waits for them. Index: task_failed or
+-- task_pkey, span_pkey, spec_pkey, pulse_pkey; those of task_state(). Planned at each call, see cancel().
 -- @roles manager operator
 -- @gateway manager, wakes
 -- @repeat once
@@ -154,6 +154,9 @@ begin
     select v_in_spans + count(*), least(v_upto, case when count(*) = p_limit then max(c.task_id) end)
       into moved, last
       from changed c;
+    if p_status in ('failed', 'delayed') then
+        perform taskq.begin_window(p_campaign);
+    end if;
     if moved > 0 then
         insert into taskq.delta (campaign_id, waiting, delayed, failed, cancelled)
         values (p_campaign, moved,

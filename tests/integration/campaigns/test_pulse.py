@@ -86,6 +86,20 @@ def test_fewer_than_a_hundred_attempts_pause_nothing(
     assert keep(postgres) == ["/c"]
 
 
+@pytest.mark.parametrize("status", ["failed", "delayed"])
+def test_retry_after_a_repair_begins_a_window(
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres, status: str
+) -> None:
+    """Though none has failed for good yet; if first attempts go on to fail, it pauses."""
+    work(agent, failed=100)
+    campaign.retry(status=status)
+    assert keep(postgres) == []
+    assert campaign.status().state == "open"
+    campaign.cancel(where="attempts > 0")
+    work(agent, failed=100)
+    assert keep(postgres) == ["/c"]
+
+
 @pytest.mark.parametrize(
     ("said", "done", "failed", "pauses"),
     [
