@@ -121,7 +121,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "resumed-campaign-is-judged-late",
-        "sql/functions/campaigns/change_status.sql",
+        "sql/functions/campaigns/begin_window.sql",
         "n.first_failures + coalesce(sum(d.first_failures), 0)",
         "n.failures + coalesce(sum(d.failures), 0)",
         "After a resume, as many failures count for nothing as retries had failed before.",
