@@ -94,6 +94,10 @@ older-postgres: .venv/base ## Get the programs of PostgreSQL 16, for the tests o
 test-vina: .venv/test ## Dock many ligands by one start of AutoDock Vina, which must be installed
 	$(BIN)/pytest tests/vina
 
+.PHONY: test-browser
+test-browser: .venv/browser ## Look at the web pages in Chromium, which must be installed
+	$(BIN)/pytest tests/browser
+
 .PHONY: test-containers
 test-containers: .venv/test ## Test with real containers of podman, which must be installed
 	$(BIN)/pytest tests/containers
@@ -199,6 +203,10 @@ clean: ## Remove the virtual environment and what tools left behind
 
 .venv/demo: .venv/base
 	$(BIN)/python -m pip install --quiet --editable '.[active,docking]'
+	@touch $@
+
+.venv/browser: .venv/test
+	$(BIN)/python -m pip install --quiet --editable '.[browser]'
 	@touch $@
 
 .venv/docs: .venv/base

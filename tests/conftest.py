@@ -72,9 +72,10 @@ engine.MAX_SHRINKING_SECONDS = 45
 
 
 #: Folders of tests that need programs which few have: run only where they are named.
-NAMED_ONLY = frozenset(
-    "containers deploy engines helm htcondor kubernetes pbs proxy slurm udocker vina".split()  # noqa: SIM905
+_FEW_HAVE = (
+    "browser containers deploy engines helm htcondor kubernetes pbs proxy slurm udocker vina"
 )
+NAMED_ONLY = frozenset(_FEW_HAVE.split())
 
 
 #: What begins the marks of a module of which `make test` runs nothing.
