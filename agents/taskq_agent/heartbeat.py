@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 
 _LONGEST_RETRY_S = 5.0
 _FOLLOWED_S = 2.0
-#: Seconds after a heartbeat from which on one that is called for is not put off.
+#: Seconds after a heartbeat from which on one that is called for is not put off, or up to twice as
+#: many: what calls for it may be the same everywhere.
 _EARLY_S = 10.0
 #: Seconds between heartbeats while they say which tasks have begun, for so many of these.
 _BEGUN_S, _BEGUN = 5.0, 100
@@ -49,8 +50,8 @@ class HeartbeatThread:
     snapshot: takes the attempts whose output is followed, and soon returns the heartbeat to send,
     or None to send none this time. post: takes events; must not block. check_loop: called at
     least every `CHECK_S` seconds while no heartbeat is in flight. heard: takes each answered
-    heartbeat. is_called_for: asked as often; whether a heartbeat, if the last is ten seconds old,
-    should come before its time.
+    heartbeat. is_called_for: asked as often; whether a heartbeat, if the last is ten to twenty
+    seconds old, should come before its time.
 
     While somebody follows an attempt, heartbeats come every two seconds; while programs say which
     of many tasks have begun, every five or more. One that was lost on the way is followed by one
@@ -138,7 +139,7 @@ class HeartbeatThread:
         with self._changed:
             heartbeat_s, self._due = self._heartbeat_s, math.inf
         begun = time.monotonic()
-        self._early = begun + _EARLY_S
+        self._early = begun + _EARLY_S / _spread(0.5)
         heartbeat = self._snapshot(self._followed)
         if heartbeat is None:
             self._schedule(begun + heartbeat_s)
@@ -148,6 +149,7 @@ class HeartbeatThread:
         try:
             answer = self._transport.heartbeat(heartbeat)
         except TransportError as error:
+            self._early = math.inf  # when to try again is decided below
             if self._leaving:
                 log.debug("a heartbeat failed while the session ended: %s", error)
                 return

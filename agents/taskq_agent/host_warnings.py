@@ -18,6 +18,7 @@ from taskq_agent.warning_words import (
     CLOCK_OFF,
     DISK_FULL,
     EXCHANGES_FAIL,
+    REPORTS_WITHHELD,
     SCRATCH_UNUSABLE,
     SPOOL_UNUSABLE,
     TRANSFERS_FAIL,
@@ -78,7 +79,6 @@ class Warnings:
 
         This may wait for the file system. Without the folder tasks work in another one.
         """
-        self._moves_seen = self._moves()
         if self._scratch is not None:
             usable = is_dir(self._scratch) and os.access(self._scratch, os.W_OK | os.X_OK)
             self._scratch_gone = not usable
@@ -89,7 +89,9 @@ class Warnings:
 
     def calls_for_heartbeat(self) -> bool:
         """Return whether there is something to warn of, or to look at, that cannot wait."""
-        return self.is_news(self.words()) or self._moves() != self._moves_seen
+        moves, seen = self._moves(), self._moves_seen
+        self._moves_seen = moves  # whether or not the file system lets us look
+        return moves != seen or self.is_news(self.words())
 
     def is_news(self, words: Tuple[str, ...]) -> bool:
         """Return whether these warnings differ from those that the queue has of this session."""
@@ -97,7 +99,8 @@ class Warnings:
 
     def heard(self, heartbeat: Heartbeat) -> None:
         """Note that the queue has got this heartbeat."""
-        self._heard = () if heartbeat.trouble is None else heartbeat.trouble.warnings
+        said = () if heartbeat.trouble is None else heartbeat.trouble.warnings
+        self._heard = tuple(word for word in said if word != REPORTS_WITHHELD)
 
     def words(self) -> Tuple[str, ...]:
         """Return the words for a heartbeat."""
