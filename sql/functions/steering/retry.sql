@@ -1,6 +1,7 @@
 -- retry(campaign, status, error_class, tasks, after, limit, dry_run): makes failed, cancelled, delayed or done
 -- tasks waiting again, in the order of their ids, on any host. Failures and losses count from zero again; the numbers
--- of attempts continue. Who retries what failed has repaired something: a window begins, see begin_window().
+-- of attempts continue. Who retries all that failed has repaired something: at the first of these
+-- calls a window begins, see begin_window(); not for single tasks.
 --
 -- status: failed, cancelled, delayed or done; results of done ones are withdrawn, see withdraw(). error_class: only
 --     those whose last attempt ended with it; null: all. Done ones have none.
@@ -154,7 +155,7 @@ begin
     select v_in_spans + count(*), least(v_upto, case when count(*) = p_limit then max(c.task_id) end)
       into moved, last
       from changed c;
-    if p_status in ('failed', 'delayed') then
+    if p_tasks is null and p_after = 0 and p_status in ('failed', 'delayed') then
         perform taskq.begin_window(p_campaign);
     end if;
     if moved > 0 then
