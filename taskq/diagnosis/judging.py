@@ -170,16 +170,17 @@ def _evidence(groups: Iterable[AttemptGroup]) -> list[AttemptGroup]:
     """Return the attempts that count.
 
     All that an agent held when it was lost count as one, of the campaign of which it held most.
+    Sums do not know agents: there those of a campaign on a host count as one.
     """
     found: list[AttemptGroup] = []
-    lost: dict[tuple[str, str, int], AttemptGroup] = {}
+    lost: dict[tuple[str, str, int | str], AttemptGroup] = {}
     for group in groups:
         if group.outdated:
             continue
         if group.outcome != "lost":
             found.append(group)
             continue
-        agent = group.host, group.site, group.session_id
+        agent = group.host, group.site, group.session_id or group.campaign
         if agent not in lost or lost[agent].attempts < group.attempts:
             lost[agent] = group
     return [*found, *(replace(group, attempts=1) for group in lost.values())]
