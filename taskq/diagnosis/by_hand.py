@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -46,36 +46,40 @@ def cancelled(facts: Facts) -> Iterator[Reason]:
 
 def moved(facts: Facts) -> Iterator[Reason]:
     """Name the last tasks that were cancelled, and the last done ones that were retried."""
-    known = [it for it in facts.moves if it.ended_at > facts.upkeep.now - _LATELY]
-    cancels = [it for it in known if it.verb == "cancel"]
-    if cancels:
-        path = cancels[0].path
-        look = command("tasks", path, "--where", "status = cancelled")
-        retry = command("retry", path, "--status", "cancelled")
-        yield Reason(
-            "tasks-cancelled",
-            f"{_text(cancels[0])} cancelled{_who(cancels[0], len(cancels))}.",
-            commands=[look, retry],
-            since=cancels[0].began_at,
-        )
-    retries = [it for it in known if it.verb == "retry" and (it.what or [""])[0] == "done"]
-    if retries:
-        path = retries[0].path
-        yield Reason(
-            "done-retried",
-            f"{_text(retries[0])} retried though done{_who(retries[0], len(retries))}. "
-            "Until these tasks end again their results are in `taskq logs` only.",
-            commands=[command("tasks", path, "--where", "status = waiting and attempts > 0")],
-            since=retries[0].began_at,
-        )
+    for it in facts.moves:
+        lately = [act for act in it.acts if act.ended_at > facts.upkeep.now - _LATELY]
+        if lately and lately[0].verb == "cancel" and it.now.cancelled:
+            yield _cancelled(lately, it.now.cancelled)
+        elif lately and lately[0].verb == "retry" and it.now.unfinished:
+            yield _retried(lately)
 
 
-def _text(act: RecordedAct) -> str:
+def _cancelled(acts: Sequence[RecordedAct], cancelled: int) -> Reason:
+    path, tasks = acts[0].path, acts[0].tasks or 0
+    commands = [command("tasks", path, "--where", "status = cancelled")]
+    if cancelled <= tasks:  # others were cancelled on purpose, perhaps
+        commands.append(command("retry", path, "--status", "cancelled"))
+    text = f"{_tasks(acts[0])} cancelled{_who(acts)}."
+    return Reason("tasks-cancelled", text, commands=commands, since=acts[0].began_at)
+
+
+def _retried(acts: Sequence[RecordedAct]) -> Reason:
+    return Reason(
+        "done-retried",
+        f"{_tasks(acts[0])} retried though done{_who(acts)}. Until these tasks end again their "
+        "results are in `taskq logs` only.",
+        commands=[command("tasks", acts[0].path, "--where", "status = waiting and attempts > 0")],
+        since=acts[0].began_at,
+    )
+
+
+def _tasks(act: RecordedAct) -> str:
     tasks = act.tasks or 0
     return f"{counted(tasks, 'task')} of {act.path} {'was' if tasks == 1 else 'were'}"
 
 
-def _who(act: RecordedAct, number: int) -> str:
-    """Return when it was done, by whom and by which command."""
-    of = f", the last of {counted(number, 'command')} within a day" if number > 1 else ""
-    return f" at {instant(act.ended_at)} by {act.who} ({', '.join(act.what or ())}){of}"
+def _who(acts: Sequence[RecordedAct]) -> str:
+    """Return when the last was done, by whom and by which command."""
+    what = f" ({', '.join(acts[0].what)})" if acts[0].what else ""
+    of = f", the last of {counted(len(acts), 'command')} within a day" if len(acts) > 1 else ""
+    return f" at {instant(acts[0].ended_at)} by {acts[0].who}{what}{of}"

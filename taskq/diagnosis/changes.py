@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,6 +12,7 @@ from taskq.db.acts import acts
 from taskq.diagnosis.reasons import Reason
 from taskq.model.acts import RecordedAct
 from taskq.model.seed import is_within
+from taskq.model.views import Status
 from taskq.model.words import command, instant
 
 MAX_CHANGES: Final = 1_000
@@ -49,16 +50,39 @@ class CampaignChange:
         return [command("campaign", "changes", self.campaign)] if shown else []
 
 
+@dataclass(frozen=True, slots=True)
+class TasksMoved:
+    """Commands of one verb that moved tasks, latest first, and how the campaign of the first is."""
+
+    acts: Sequence[RecordedAct]
+    now: Status
+
+
 def read_changes(database: Queries, path: str) -> list[CampaignChange]:
     """Return the changes of campaigns above, at and below one, latest first."""
     rows = database.rows("explain_changes", path=path, limit=MAX_CHANGES)
     return [CampaignChange(**row) for row in rows]
 
 
-def read_moves(database: Queries, path: str) -> list[RecordedAct]:
-    """Return by which commands tasks at and below a campaign were moved, latest first."""
-    found = acts(database, path, ("cancel", "retry"), MAX_MOVES)
-    return [it for it in found if it.what and it.tasks and is_within(it.path, path)]
+def read_moves(database: Queries, path: str, statuses: Mapping[str, Status]) -> list[TasksMoved]:
+    """Return by which commands tasks were cancelled, or retried though done, at and below a path.
+
+    statuses: of the campaigns there, with all below. Without those that were removed, and those
+    that are cancelled, with their tasks.
+    """
+    found = []
+    for verb in ("cancel", "retry"):
+        its = [
+            it
+            for it in acts(database, path, (verb,), MAX_MOVES)
+            if it.tasks
+            and it.path in statuses
+            and statuses[it.path].state != "cancelled"
+            and (verb == "cancel" or (it.what or [""])[0] == "done")
+        ]
+        if its:
+            found.append(TasksMoved(its, statuses[its[0].path]))
+    return found
 
 
 def change_before(

@@ -19,7 +19,12 @@ from taskq.db.rows import Row
 from taskq.db.standby import StandbyReads
 from taskq.diagnosis.blockers import LOCK_WAIT_S, Blocker, read_blockers
 from taskq.diagnosis.campaign_tree import read_tree
-from taskq.diagnosis.changes import CampaignChange, read_changes, read_moves
+from taskq.diagnosis.changes import (
+    CampaignChange,
+    TasksMoved,
+    read_changes,
+    read_moves,
+)
 from taskq.diagnosis.fleet import Findings, Fleet
 from taskq.diagnosis.forecast import Forecast
 from taskq.diagnosis.maintenance import MaintenanceWindow, read_windows
@@ -30,7 +35,6 @@ from taskq.diagnosis.overdue import OverdueAttempt
 from taskq.diagnosis.places import LostHost
 from taskq.diagnosis.sample import ended_attempts
 from taskq.diagnosis.servers import GatewayLoad
-from taskq.model.acts import RecordedAct
 from taskq.model.removed import RetentionDate
 from taskq.model.seed import is_within
 from taskq.model.views import AgentView, Brake, LeftAgent, Status
@@ -211,8 +215,8 @@ class Facts:
     longest first, at most `MAX_OVERDUE`. first_attempts: of campaigns where some failed within
     minutes. past: None if unknown. blockers: for what others wait in PostgreSQL. server:
     faults of the server, for the whole queue only. windows: of maintenance, also lately ended.
-    changes: of campaigns, within a day, latest first. moves: by which commands people cancelled or
-    retried tasks, latest first.
+    changes: of campaigns, within a day, latest first. moves: by which commands people cancelled
+    tasks, or retried done ones.
     """
 
     status: Status
@@ -245,7 +249,7 @@ class Facts:
     server: Sequence[Checked]
     windows: Sequence[MaintenanceWindow]
     changes: Sequence[CampaignChange]
-    moves: Sequence[RecordedAct]
+    moves: Sequence[TasksMoved]
 
     @property
     def slots(self) -> int:
@@ -341,7 +345,7 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddR
         server=server_faults(snapshot) if whole and path == "/" else [],
         windows=read_windows(snapshot, path),
         changes=read_changes(snapshot, path),
-        moves=read_moves(snapshot, path),
+        moves=read_moves(snapshot, path, {at: it.status for at, it in nodes.items()}),
     )
 
 

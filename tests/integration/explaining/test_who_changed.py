@@ -163,6 +163,11 @@ def test_campaigns_that_were_cancelled_today_are_named_above_with_what_brings_th
     assert "cancelled" not in {it.code for it in explained(top).reasons}
 
 
+def codes(campaign: Campaign) -> set[str]:
+    """Return the codes of all reasons."""
+    return {it.code for it in explained(campaign).reasons}
+
+
 def test_tasks_cancelled_by_a_filter_are_named_with_who_did_it(
     make: Make, postgres: Postgres, queue: Client
 ) -> None:
@@ -174,20 +179,47 @@ def test_tasks_cancelled_by_a_filter_are_named_with_who_did_it(
     assert found.text.startswith("5 tasks of /x were cancelled at 20")
     assert found.text.endswith(f" by {login} (payload.n >= 4).")
     assert found.commands[-1] == "taskq retry /x --status cancelled"
-    assert "tasks-cancelled" not in {it.code for it in explained(queue.campaign("/other")).reasons}
+    assert "tasks-cancelled" not in codes(queue.campaign("/other"))
     postgres.execute("update taskq.act set ended_at = ended_at - interval '25 hours'")
-    assert "tasks-cancelled" not in {it.code for it in explained(queue.campaign("/")).reasons}
+    assert "tasks-cancelled" not in codes(queue.campaign("/"))
+
+
+def test_cancelled_tasks_are_named_until_they_are_back(make: Make, queue: Client) -> None:
+    """Others that were cancelled before them are not brought back by what is proposed."""
+    campaign = make("/x", tasks=9)
+    campaign.cancel(where="payload.n = 0")
+    campaign.retry(status="cancelled")
+    assert "tasks-cancelled" not in codes(queue.campaign("/"))
+    campaign.cancel(where="payload.n = 1")
+    campaign.cancel(below=False)
+    found = reason(queue.campaign("/"), "tasks-cancelled")
+    assert "cancelled at" in found.text
+    campaign.retry(status="cancelled")
+    make("/y", tasks=3)
+    campaign.cancel(where="payload.n < 3")
+    campaign.cancel(keys=[next(iter(campaign.tasks("waiting"))).key])
+    assert len(reason(queue.campaign("/"), "tasks-cancelled").commands) == 1
+    campaign.remove()
+    assert "tasks-cancelled" not in codes(queue.campaign("/"))
+
+
+def test_campaign_that_was_cancelled_is_named_once(make: Make, queue: Client) -> None:
+    """Its tasks were cancelled with it."""
+    make("/x", tasks=2).cancel()
+    assert {"cancelled", "tasks-cancelled"} & codes(queue.campaign("/")) == {"cancelled"}
 
 
 def test_done_tasks_that_were_retried_are_named(make: Make, hire: Hire, queue: Client) -> None:
-    """With who did it, also once; a retry of failed ones is no news."""
+    """With who did it, as long as they have not ended again; a retry of failed ones is no news."""
     campaign = make("/x", tasks=3)
     agent = hire("/x")
     done, failed, _ = agent.claim(3)
     agent.done(done)
     agent.fail(failed, "exit-1", retry=False)
     assert campaign.retry(status="failed") == 1
-    assert "done-retried" not in {it.code for it in explained(queue.campaign("/")).reasons}
+    assert "done-retried" not in codes(queue.campaign("/"))
     assert campaign.retry(status="done") == 1
     found = reason(queue.campaign("/"), "done-retried")
     assert found.text.startswith("1 task of /x was retried though done at 20")
+    campaign.cancel(below=False)
+    assert "done-retried" not in codes(queue.campaign("/"))
