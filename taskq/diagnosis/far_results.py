@@ -2,8 +2,11 @@
 
 A result is far if it lies outside the range of those next to it, on other hosts, by more than twice
 its width. The least and the largest of these are left out: another such host may have them. How
-many results are far by nature is seen on the other hosts. See `odd_results`, which finds where most
-results lie on one side.
+many results are far by nature is seen on the other hosts. Results of more consecutive claims than
+there are neighbours on a side are left out: these may be a group of the file that nobody else has.
+
+This accuses nobody: a host may be the only one that can do tasks whose results lie there. See
+`odd_results`, which finds where most results lie on one side.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from taskq.diagnosis.evidence import Comparison, chance_of, compare
 from taskq.diagnosis.failing_places import sites_at_fault
 from taskq.diagnosis.judging import Judgement, is_failing
 from taskq.diagnosis.sample import AttemptGroup, bad_attempts, by_place, ended_alike
-from taskq.diagnosis.stretches import NEAR, Neighbour, stretches
+from taskq.diagnosis.stretches import LEAST_HOSTS, NEAR, Neighbour, stretches
 from taskq.model.words import percent
 
 _WIDTHS: Final = 2
@@ -53,12 +56,14 @@ def far_apart(
     parts: dict[str, list[float]] = defaultdict(list)
     far: dict[str, list[Neighbour]] = defaultdict(list)
     for own, near in stretches(results):
-        if len(near) == 2 * NEAR:
+        if len(near) == 2 * NEAR and len(own) <= NEAR:
             _, low, *_, high, _ = sorted(it.number for it in near)
             most = _WIDTHS * (high - low)
             some = [it for it in own if not low - most <= it.number <= high + most]
             parts[own[0].host].append(len(some) / len(own))
             far[own[0].host] += some
+    if len(parts) < LEAST_HOSTS:
+        return
     counts = {host: (round(sum(some)), len(some)) for host, some in parts.items()}
     groups = [
         ended_alike("", host, sites.get(host, ""), error_class, attempts)

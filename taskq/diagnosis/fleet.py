@@ -255,6 +255,7 @@ class Fleet:
         wrong = {
             name: f"{result.evidence} ({result.campaign})"
             for result in odd.places
+            if not result.in_part
             for name in (result.hosts if kind == "host" else [result.name])
             if kind in {"host", result.kind}
         }

@@ -31,10 +31,15 @@ from typing import Final
 
 from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.far_results import far_apart
-from taskq.diagnosis.stretches import LEAST_STRETCHES, NEAR, Neighbour, stretches
+from taskq.diagnosis.stretches import (
+    LEAST_HOSTS,
+    LEAST_STRETCHES,
+    NEAR,
+    Neighbour,
+    stretches,
+)
 from taskq.model.words import command, percent
 
-_LEAST_HOSTS: Final = 3
 #: Standard deviations: of 1,000 honest hosts, one exceeds them in 1,700 looks.
 _Z: Final = 5.0
 #: Stretches, or equal results, from which on a host may agree with another of its site; by how many
@@ -83,7 +88,9 @@ class OddResults:
     results: how many were compared. field: the number that is compared; empty for whole results.
     constant: whether all are equal. evidence: in words. since: when the first of these was claimed.
     hosts: of the place. only: whether no other campaign has results there, or some has them as
-    elsewhere and none is odd. site: of a host whose name a machine of another site has, too.
+    elsewhere and none is odd. site: of a host whose name a machine of another site has, too, which
+    may be none; else None. in_part: whether only some of the results are far from others, and may
+    be right: nobody else may be able to do their tasks.
     """
 
     campaign: str
@@ -96,19 +103,25 @@ class OddResults:
     kind: PlaceKind = dataclass_field(default="host", kw_only=True)
     hosts: Sequence[str] = dataclass_field(default=(), kw_only=True)
     only: bool = dataclass_field(default=True, kw_only=True)
-    site: str = dataclass_field(default="", kw_only=True)
+    site: str | None = dataclass_field(default=None, kw_only=True)
+    in_part: bool = dataclass_field(default=False, kw_only=True)
+
+    @property
+    def chosen(self) -> str:
+        """The filter that chooses the results."""
+        places = [(self.kind, self.name)]
+        places += [] if self.site is None else [("site", self.site)]
+        terms = [f"{kind} = {json.dumps(name, ensure_ascii=False)}" for kind, name in places]
+        return " and ".join([*terms, "status = done"])
 
     @property
     def remedy(self) -> str:
         """The command that withdraws the results and tries their tasks again."""
-        places = [(self.kind, self.name), *([("site", self.site)] if self.site else [])]
-        terms = [f"{kind} = {json.dumps(name, ensure_ascii=False)}" for kind, name in places]
-        where = " and ".join([*terms, "status = done"])
-        return command("retry", self.campaign, "--no-below", "--where", where)
+        return command("retry", self.campaign, "--no-below", "--where", self.chosen)
 
 
 def odd_results(groups: Sequence[HostResults]) -> list[OddResults]:
-    """Return the hosts whose results cannot be right, most results first.
+    """Return the hosts whose results cannot be right, most results first; then those in part.
 
     Machines of several sites that have one name are judged each.
     """
@@ -135,7 +148,7 @@ def odd_results(groups: Sequence[HostResults]) -> list[OddResults]:
         for it in odd_there
     ]
     named = [_by_its_name(it, machines) for it in found]
-    return sorted(named, key=lambda result: (-result.results, result.campaign, result.name))
+    return sorted(named, key=lambda it: (it.in_part, -it.results, it.campaign, it.name))
 
 
 def _by_its_name(odd: OddResults, machines: Mapping[str, tuple[str, str]]) -> OddResults:
@@ -310,7 +323,7 @@ def _distant(
     numbers: dict[str, list[float]] = defaultdict(list)
     for result in results:
         numbers[result.host].append(result.number)
-    if len(numbers) < _LEAST_HOSTS:
+    if len(numbers) < LEAST_HOSTS:
         return
     # By host, of each stretch: by how much the share of pairs in which its numbers exceed those
     # next to them differs from a half; and the variance of that share.
@@ -362,7 +375,8 @@ def _far(
         if it.is_clear:
             place = (hosts[0].campaign, it.host, sum(result.host == it.host for result in results))
             since = claims.get(it.first)
-            yield OddResults(*place, field, False, it.evidence, since=since, hosts=[it.host])
+            found = OddResults(*place, field, False, it.evidence, since=since, hosts=[it.host])
+            yield replace(found, in_part=True)
 
 
 def _begins(shares: Sequence[float]) -> int:

@@ -12,6 +12,8 @@ from typing import Final, TypeAlias
 
 #: Neighbours on each side.
 NEAR: Final = 5
+#: Hosts below which nobody knows which of them is right.
+LEAST_HOSTS: Final = 3
 #: Stretches below which nothing is concluded.
 LEAST_STRETCHES: Final = 5
 

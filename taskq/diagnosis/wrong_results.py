@@ -22,34 +22,9 @@ def odd_results(facts: Facts) -> Iterator[Reason]:
     places = [*findings.hosts, *findings.sites] if findings else []
     bans = {(place.kind, place.name): place.bans for place in places}
     for result in findings.odd.places[:_MOST_SHOWN] if findings else ():
-        kind = result.kind
-        what = "constant" if result.constant else f"far from those of other {kind}s"
-        why = f"results of {result.campaign} are {what}"
-        # Where others do well it may be the program; else, the place.
-        only = for_campaign(result.campaign if result.only else "")
-        words = (kind, "ban", "--why", why, "--until", "1d", *only)
-        is_banned = any(
-            is_within(result.campaign, it.path) for it in bans.get((kind, result.name), ())
-        )
-        bans_help = not is_banned and not result.site  # which would take its namesake, too
-        yield Reason(
-            "constant-results" if result.constant else "odd-results",
-            f"Results of {result.campaign} {_at(result)} are {what}{_since(result.since)}: "
-            f"{result.evidence}. "
-            f"Repair{'' if result.site else ' or ban'} the {kind}; then withdraw these "
-            "results by a retry.",
-            lost=result.results,
-            commands=[
-                *([command(*words, names=[result.name])] if bans_help else []),
-                result.remedy,
-            ],
-            figures={
-                "campaign": result.campaign,
-                kind: result.name,
-                "results": result.results,
-            },
-            since=result.since,
-        )
+        known = bans.get((result.kind, result.name), ())
+        is_banned = any(is_within(result.campaign, it.path) for it in known)
+        yield _in_part(result) if result.in_part else _wrong(result, is_banned=is_banned)
     for it in findings.odd.shapes[:_MOST_SHOWN] if findings else ():
         yield Reason(
             "unranked-results",
@@ -63,9 +38,51 @@ def odd_results(facts: Facts) -> Iterator[Reason]:
         )
 
 
+def _wrong(result: OddResults, *, is_banned: bool) -> Reason:
+    kind = result.kind
+    what = "constant" if result.constant else f"far from those of other {kind}s"
+    why = f"results of {result.campaign} are {what}"
+    # Where others do well it may be the program; else, the place.
+    only = for_campaign(result.campaign if result.only else "")
+    words = (kind, "ban", "--why", why, "--until", "1d", *only)
+    is_shared = result.site is not None  # a ban would take its namesake, too
+    bans = [] if is_banned or is_shared else [command(*words, names=[result.name])]
+    return Reason(
+        "constant-results" if result.constant else "odd-results",
+        f"Results of {result.campaign} {_at(result)} are {what}{_since(result.since)}: "
+        f"{result.evidence}. Repair{'' if is_shared else ' or ban'} the {kind}; then withdraw "
+        "these results by a retry.",
+        lost=result.results,
+        commands=[*bans, result.remedy],
+        figures=_figures(result),
+        since=result.since,
+    )
+
+
+def _in_part(result: OddResults) -> Reason:
+    return Reason(
+        "far-results",
+        f"Some results of {result.campaign} {_at(result)} are far from those of other "
+        f"{result.kind}s{_since(result.since)}: {result.evidence}. Look at some: the "
+        f"{result.kind} may be wrong now and then, or have tasks that others cannot do.",
+        commands=[command("tasks", result.campaign, "--where", result.chosen)],
+        figures=_figures(result),
+        since=result.since,
+    )
+
+
+def _figures(result: OddResults) -> dict[str, object]:
+    return {
+        "campaign": result.campaign,
+        result.kind: result.name,
+        "results": result.results,
+    }
+
+
 def _at(result: OddResults) -> str:
-    if result.site:
-        return f"on host {result.name} of site {result.site}, not on that of another site,"
+    if result.site is not None:
+        of = f"of site {result.site}" if result.site else "without a site"
+        return f"on host {result.name} {of}, not on that of another site,"
     if result.kind == "host":
         return f"on host {result.name}"
     return f"at site {result.name} (hosts {some(result.hosts)})"

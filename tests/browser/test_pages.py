@@ -80,7 +80,9 @@ class Viewer:
 
     def open(self, where: str, **query: str) -> Page:
         """Open a page."""
-        self.page.goto(f"{self.address}{where}?{urlencode(query)}")
+        answer = self.page.goto(f"{self.address}{where}?{urlencode(query)}")
+        assert answer is not None
+        assert answer.ok, answer.status
         return self.page
 
     def close(self) -> None:
