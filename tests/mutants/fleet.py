@@ -16,6 +16,30 @@ _EXPLAIN: Final = ("tests/integration/explaining/test_campaigns.py",)
 
 FLEET: Final = (
     Mutant(
+        "lost-agent-counts-for-each-campaign",
+        "taskq/diagnosis/judging.py",
+        "agent = group.host, group.site, group.session_id or group.campaign",
+        "agent = group.host, group.site, group.campaign",
+        "A host whose network fails once is to be banned, since its agent had tasks of several.",
+        ("tests/unit/test_fleet_evidence.py",),
+    ),
+    Mutant(
+        "tasks-of-a-size-are-at-fault-anywhere",
+        "taskq/diagnosis/sizes.py",
+        "names = [name for kind in _KINDS if (name := _gathered(groups, kind))]",
+        "names: list[str] = []",
+        "Large tasks are called at fault that fail at one site only.",
+        ("tests/unit/test_sizes_at_places.py",),
+    ),
+    Mutant(
+        "place-is-accused-of-results-that-are-far-in-part",
+        "taskq/diagnosis/odd_results.py",
+        "yield replace(found, in_part=True)",
+        "yield found",
+        "The only host that can do large tasks is to be banned, and its results withdrawn.",
+        ("tests/unit/test_odd_results.py",),
+    ),
+    Mutant(
         "ban-is-not-seen-at-the-door",
         "sql/functions/sessions/admit_agent.sql",
         "     where v_banned is null\n",

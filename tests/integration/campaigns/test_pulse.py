@@ -100,6 +100,16 @@ def test_retry_after_a_repair_begins_a_window(
     assert keep(postgres) == ["/c"]
 
 
+def test_retry_of_single_tasks_begins_no_window(
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
+) -> None:
+    """Whoever retries some, by key or by filter, has not repaired the campaign."""
+    work(agent, failed=100)
+    campaign.retry(keys=[next(iter(campaign.tasks("failed"))).key])
+    campaign.retry(where="payload.n < 5")
+    assert keep(postgres) == ["/c"]
+
+
 @pytest.mark.parametrize(
     ("said", "done", "failed", "pauses"),
     [
