@@ -371,7 +371,8 @@ def _far(
     leans: gets those that may be such hosts.
     """
     for it in far_apart(results, field, {its.host: its.site for its in hosts}):
-        leans[it.host] = "far"
+        if leans.get(it.host, _USUAL) == _USUAL:
+            leans[it.host] = "far"
         if it.is_clear:
             place = (hosts[0].campaign, it.host, sum(result.host == it.host for result in results))
             since = claims.get(it.first)

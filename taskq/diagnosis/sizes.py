@@ -164,7 +164,7 @@ def _cleared_up(
     elif cleared := verdict.places:
         do = verb(len(cleared), "does", "do")
         text += f"; {some(cleared)} got most of these, and {do} as well as others with them"
-    places = () if found is None else found.names
+    places = [] if found is None else found.names
     return replace(
         verdict,
         side=side,

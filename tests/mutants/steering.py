@@ -43,6 +43,14 @@ _CLOCKS: Final = ("tests/interleavings/test_clocks.py",)
 
 STEERING: Final = (
     Mutant(
+        "retry-of-one-task-begins-a-window",
+        "sql/functions/steering/retry.sql",
+        "if p_tasks is null and p_after = 0 and p_status in",
+        "if p_status in",
+        "As long as somebody retries tasks by a filter, a campaign in which all fails goes on.",
+        ("tests/integration/campaigns/test_pulse.py",),
+    ),
+    Mutant(
         "withdrawn-result-stays-in-the-index",
         "sql/functions/steering/withdraw.sql",
         "    perform taskq.forget_results(p_campaign, v_tasks);\n",

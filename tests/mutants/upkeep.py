@@ -128,14 +128,6 @@ UPKEEP: Final = (
         ("tests/integration/campaigns/test_pulse.py",),
     ),
     Mutant(
-        "retry-of-one-task-begins-a-window",
-        "sql/functions/steering/retry.sql",
-        "if p_tasks is null and p_after = 0 and p_status in",
-        "if p_status in",
-        "As long as somebody retries tasks by a filter, a campaign in which all fails goes on.",
-        ("tests/integration/campaigns/test_pulse.py",),
-    ),
-    Mutant(
         "host-is-compared-with-itself",
         "sql/functions/diagnosis/judge_hosts.sql",
         "select e.failed - case when s.suspect then 0 else s.failed end as failed,",

@@ -103,7 +103,7 @@ def test_retry_after_a_repair_begins_a_window(
 def test_retry_of_single_tasks_begins_no_window(
     agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
-    """Whoever retries some, by key or by filter, has not repaired the campaign."""
+    """Who retries some, by key or by filter, has not repaired the campaign."""
     work(agent, failed=100)
     campaign.retry(keys=[next(iter(campaign.tasks("failed"))).key])
     campaign.retry(where="payload.n < 5")

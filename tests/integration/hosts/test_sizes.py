@@ -93,7 +93,7 @@ def test_host_that_got_the_large_tasks_is_not_accused(
         else:
             agents[host].done(task)
     verdict = only(queue)
-    assert (verdict.side, verdict.places, verdict.cleared) == ("task", (), ["n0"])
+    assert (verdict.side, verdict.places, verdict.cleared) == ("task", [], ["n0"])
     assert "size is 9 or more" in verdict.why
     reasons = campaign.explain().reasons
     assert not [it for it in reasons if it.code == "failing-host"]
