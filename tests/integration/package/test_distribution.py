@@ -61,7 +61,7 @@ def test_readme_says_which_extra_is_for_whom() -> None:
     text = (ROOT / "README.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     described = {extra.strip("`,") for row in rows for extra in row.split("|")[1].split()}
-    assert described == set(setup()[EXTRAS]) - {"docs", "lint", "test"}
+    assert described == set(setup()[EXTRAS]) - {"browser", "docs", "lint", "test"}
 
 
 @pytest.fixture(scope="module")
