@@ -31,7 +31,7 @@ def cancelled(facts: Facts) -> Iterator[Reason]:
     ]
     if its:
         path = its[0].campaign
-        of = f", the last of {counted(len(its), 'campaign')} within a day" if len(its) > 1 else ""
+        of = _last_of(len(its), "campaign")
         yield Reason(
             "cancelled",
             f"{path} was cancelled at {instant(its[0].changed_at)} by {its[0].changed_by}{of}.",
@@ -81,5 +81,9 @@ def _tasks(act: RecordedAct) -> str:
 def _who(acts: Sequence[RecordedAct]) -> str:
     """Return when the last was done, by whom and by which command."""
     what = f" ({', '.join(acts[0].what)})" if acts[0].what else ""
-    of = f", the last of {counted(len(acts), 'command')} within a day" if len(acts) > 1 else ""
+    of = _last_of(len(acts), "command")
     return f" at {instant(acts[0].ended_at)} by {acts[0].who}{what}{of}"
+
+
+def _last_of(number: int, noun: str) -> str:
+    return f", the last of {counted(number, noun)} within a day" if number > 1 else ""

@@ -1,4 +1,4 @@
-"""Who has changed campaigns lately, and which reasons that explains."""
+"""Who has changed campaigns or moved their tasks lately, and which reasons that explains."""
 
 from __future__ import annotations
 

@@ -114,9 +114,9 @@ def _sized(
     bans: Sequence[Ban],
     looks: int,
 ) -> FailureVerdict:
-    text = parted.text(verdict.error_class)
     if verdict.side in {"chance", "unclear"}:
         return _cleared_up(verdict, parted, sites, bans, looks)
+    text = parted.text(verdict.error_class)
     if verdict.place_kind is None:
         return replace(verdict, why=f"{verdict.why}; {text}")
     by_site = verdict.place_kind == "site"
